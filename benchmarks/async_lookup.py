@@ -205,10 +205,10 @@ def take_turn(step, batches, table, options):
 
 def staged_so_far(table):
     """What `stats()["prefetch"]` is made of; `stats()` itself waits for the disk."""
-    from keras_sparse import ops
+    from keras_sparse import native
 
-    counts = ops.staging_stats([table])[0].numpy().tolist()
-    return dict(zip(ops.STAGING_STATISTICS, counts, strict=True))
+    counts = native.staging_stats([table])[0].numpy().tolist()
+    return dict(zip(native.STAGING_STATISTICS, counts, strict=True))
 
 
 def measure(storage_type, share, direct, folder, options):

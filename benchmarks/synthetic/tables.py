@@ -7,9 +7,9 @@ import tensorflow as tf
 
 import keras_sparse
 from benchmarks import workloads
+from keras_sparse import native
 from keras_sparse.distribute import CostModel
 from keras_sparse.layers import DistributedEmbedding
-from keras_sparse.native.rows import import_rows
 
 CHUNK_BYTES = 64 << 20
 # A table that is a smaller part of the model than this stays in memory whole.
@@ -74,7 +74,7 @@ class OurTables:
                 some = keys[first : first + chunk]
                 some = tf.range(some.start, some.stop, some.step, dtype=tf.int64)
                 rows = keras_sparse.ops.lookup([variable], [some])[0]
-                import_rows([variable], [some], [rows])
+                native.import_rows([variable], [some], [rows])
 
     def bytes(self):
         """What the tables say that they take of this rank's memory, and of its disk."""

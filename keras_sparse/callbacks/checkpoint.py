@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_sparse import checks
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.callbacks.data_position import DataPosition
 from keras_sparse.distribute.ranks.collectives import broadcast_object
@@ -368,7 +368,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _state(self):
         """The optimizer's updates, the steps since the last one, and the versions of tables."""
         tables = tables_of(self.model)
-        versions = ops.snapshot_versions(tables)[0].numpy().tolist() if tables else []
+        versions = native.snapshot_versions(tables)[0].numpy().tolist() if tables else []
         return self._step(), self._accumulated(), versions
 
     def _step(self):

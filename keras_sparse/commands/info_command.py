@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_sparse.amounts import bytes_text
 from keras_sparse.native import _build_info
-from keras_sparse.native.library import LOWER_TIERS
+from keras_sparse.native import library
 from keras_sparse.storage.storage_type import StorageType
 from keras_sparse.text_table import aligned
 
@@ -49,7 +49,7 @@ def collect():
         "built for processors": _build_info.CPU_FLAGS or "as the compiler has it",
         "built with cuda": _build_info.CUDA_VERSION or None,
         "built for gpus": _compute_capabilities(_build_info.CUDA_ARCHITECTURES),
-        "lower tiers": list(LOWER_TIERS),
+        "lower tiers": list(library.LOWER_TIERS),
         "storage types": [each.value for each in StorageType if _is_built(each)],
         "system": platform.platform(),
         "processor": _processor(),
@@ -61,7 +61,7 @@ def collect():
 
 def _is_built(storage_type):
     has_gpu = _build_info.CUDA_VERSION and tf.config.list_physical_devices("GPU")
-    return set(storage_type.tiers) <= {"DRAM", *LOWER_TIERS, *(["HBM"] if has_gpu else [])}
+    return set(storage_type.tiers) <= {"DRAM", *library.LOWER_TIERS, *(["HBM"] if has_gpu else [])}
 
 
 def _compute_capabilities(architectures):

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.data.lookup_calls import has_tables
 from keras_sparse.data.lookup_calls import LookupCalls
 from keras_sparse.distribute.exchange.exchange import Exchange
@@ -93,7 +93,7 @@ def prefetch_lookups(
     @tf.autograph.experimental.do_not_convert
     def stage_batch(number, batch):
         # What layers assign, as the state of random numbers, they assign in the step alone.
-        with ops.collect_lookups() as lookups, keras.StatelessScope():
+        with native.collect_lookups() as lookups, keras.StatelessScope():
             call_layers(lookups, *(batch if is_tuple else (batch,)))
         if not lookups:
             raise ValueError(
@@ -101,10 +101,10 @@ def prefetch_lookups(
                 "a function that led to no lookup"
             )
         here = [lookup for lookup in lookups if "exchange" not in lookup]
-        for on_gpu, of_memory in ops.lookups_by_memory(here).items():
+        for on_gpu, of_memory in native.lookups_by_memory(here).items():
             if on_gpu not in stages:
-                stages[on_gpu] = ops.create_lookup_stage(num_threads, capacity, on_gpu)
-            ops.stage_lookups(stages[on_gpu], number, of_memory, reads_rows)
+                stages[on_gpu] = native.create_lookup_stage(num_threads, capacity, on_gpu)
+            native.stage_lookups(stages[on_gpu], number, of_memory, reads_rows)
         for exchange, inputs in _by_exchange(lookups).items():
             if exchange not in exchange_stages:
                 exchange_stages[exchange] = PrefetchStage(exchange, capacity, reads_rows)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse import native
 from keras_sparse import ops
 from keras_sparse.layers.group_scope_stack import innermost_scope
 from keras_sparse.layers.keras_options import without_keras_options
@@ -138,7 +139,7 @@ class Embedding(TableLayer):
         for name in LAYER_OPTIONS:
             setattr(self, name, getattr(config, name))
         self.embeddings_initializer = config.initializer
-        self.combiner = checks.one_of(combiner, (None, *ops.COMBINERS), "combiner")
+        self.combiner = checks.one_of(combiner, (None, *native.COMBINERS), "combiner")
         self.mask_zero = checks.boolean(mask_zero, "mask_zero")
         self.padding_id = check_padding_id(padding_id, mask_zero)
         self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
@@ -191,7 +192,7 @@ class Embedding(TableLayer):
             inputs, weights, self.combiner, self.input_dim, self.mask_zero, self.padding_id
         )
         pooled = form.row_splits is not None
-        (rows,) = ops.lookup(
+        (rows,) = native.lookup(
             [self.embeddings],
             [form.ids],
             [form.row_splits],

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather
@@ -83,8 +83,8 @@ class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
 
     def build(self, input_shape=None):
         if self._vocabulary is None:
-            self._vocabulary = ops.create_vocabulary(self.max_tokens)
-            self._owner = ops.Owner(self._vocabulary)
+            self._vocabulary = native.create_vocabulary(self.max_tokens)
+            self._owner = native.Owner(self._vocabulary)
 
     def call(self, inputs, training=None):
         if isinstance(inputs, tf.RaggedTensor):
@@ -99,10 +99,10 @@ class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
         if is_for_saved_model():
             return self._saved_tokens(keys)
         if not training:
-            return ops.find_tokens(self._vocabulary, keys)
+            return native.find_tokens(self._vocabulary, keys)
         if size() > 1:
             self._add_keys_of_all_ranks(tf.reshape(keys, (-1,)))
-        return ops.add_tokens(self._vocabulary, keys)
+        return native.add_tokens(self._vocabulary, keys)
 
     @property
     def saved_index(self):
@@ -130,10 +130,10 @@ class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
         return {**children, "saved_index": self.saved_index}
 
     def _add_keys_of_all_ranks(self, keys):
-        has_none = tf.equal(ops.find_tokens(self._vocabulary, keys), 0)
+        has_none = tf.equal(native.find_tokens(self._vocabulary, keys), 0)
         new_keys = tf.unique(tf.boolean_mask(keys, has_none))[0]
         of_ranks = gather(new_keys, collective_name("keras_sparse.integer_lookup"))
-        ops.add_tokens(self._vocabulary, of_ranks, counts=False)
+        native.add_tokens(self._vocabulary, of_ranks, counts=False)
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -200,7 +200,7 @@ class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
     def _set_content(self, keys, counts):
         self.build()
         with tf.init_scope():
-            ops.import_vocabulary(
+            native.import_vocabulary(
                 self._vocabulary, keys.astype(np.int64), np.asarray(counts, np.int64)
             )
 
@@ -208,7 +208,7 @@ class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
         if self._vocabulary is None:
             return np.zeros(0, np.int64), np.zeros(1, np.int64)
         with tf.init_scope():
-            return [each.numpy() for each in ops.export_vocabulary(self._vocabulary)]
+            return [each.numpy() for each in native.export_vocabulary(self._vocabulary)]
 
     def save_own_variables(self, store):
         store["keys"], store["counts"] = self._content()

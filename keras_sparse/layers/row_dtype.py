@@ -1,4 +1,4 @@
-from keras_sparse.native.lookup import ROW_DTYPES
+from keras_sparse import native
 
 
 def row_dtype(compute_dtypes, forms):
@@ -13,6 +13,6 @@ def row_dtype(compute_dtypes, forms):
         another one, or are made of rows that still have to be multiplied by weights.
     """
     first = compute_dtypes[0]
-    is_same = first in ROW_DTYPES and all(each == first for each in compute_dtypes)
+    is_same = first in native.ROW_DTYPES and all(each == first for each in compute_dtypes)
     are_done = all(form.weights is None or form.row_splits is not None for form in forms)
     return first if is_same and are_done else "float32"

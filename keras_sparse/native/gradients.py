@@ -148,6 +148,15 @@ def apply_gradients(
     Raises:
         tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
             its slots are another optimizer's.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(10, 2, initializer="zeros")
+    >>> keras_sparse.optimizers.SGD().build([table])  # names the rule
+    >>> _ = keras_sparse.ops.apply_gradients(
+    ...     [table], [tf.constant([3, 3], tf.int64)], [tf.ones((2, 2))],
+    ...     numbers=tf.constant([[0.5]]))  # the learning rate
+    >>> table.find([3]).rows
+    array([[-1., -1.]], dtype=float32)
     """
     check_tables(variables)
     row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)

@@ -24,6 +24,15 @@ class PooledSlices(tf.IndexedSlices):
         device: String. That of the table, where sums are made. Defaults to `"CPU:0"`.
         max_entries: Integer. How many entries of an id there may be, as in `merge_gradients`.
             Defaults to 1.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(10, 2, initializer="ones")
+    >>> with tf.GradientTape() as tape:
+    ...     rows = keras_sparse.ops.embedding_lookup_sparse(table, tf.ragged.constant([[3, 3, 5]]))
+    ...     loss = tf.reduce_sum(rows)
+    >>> gradient = tape.gradient(loss, table.value)
+    >>> isinstance(gradient, keras_sparse.ops.PooledSlices), gradient.indices.numpy()
+    (True, array([3, 5]))
     """
 
     def __init__(

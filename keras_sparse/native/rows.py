@@ -69,6 +69,12 @@ def have_rows(variables, keys):
 
     Returns:
         List of boolean tensors of shape `(n,)`. An id outside a static table has no row.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
+    >>> table.assign([7, 8], [[1.0, 2.0], [3.0, 4.0]])
+    >>> keras_sparse.ops.have_rows([table], [tf.constant([7, 9], tf.int64)])[0].numpy()
+    array([ True, False])
     """
     return library.lib.keras_sparse_have_rows(**_by_keys(variables, keys))
 
@@ -88,6 +94,14 @@ def read_rows(variables, keys):
 
     Raises:
         tf.errors.InvalidArgumentError: An id is outside a static table that refuses such.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
+    >>> table.assign([7], [[1.0, 2.0]])
+    >>> _, records = keras_sparse.ops.read_rows([table], [tf.constant([7, 9], tf.int64)])
+    >>> records[0].numpy()
+    array([[1., 2.],
+           [1., 1.]], dtype=float32)
     """
     return library.lib.keras_sparse_read_rows(**_by_keys(variables, keys))
 
@@ -98,6 +112,13 @@ def erase_rows(variables, keys):
     Args:
         variables: List of `EmbeddingVariable`.
         keys: List of int64 tensors of shape `(n,)`. A key without a row is left out.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
+    >>> table.assign([7, 8], [[1.0, 2.0], [3.0, 4.0]])
+    >>> _ = keras_sparse.ops.erase_rows([table], [tf.constant([8, 9], tf.int64)])
+    >>> table.num_rows
+    1
     """
     return library.lib.keras_sparse_erase_rows(**_by_keys(variables, keys))
 
@@ -111,7 +132,13 @@ def promote_rows(variables, keys):
 
     Returns:
         `(num_promoted, versions)`: int64 tensors of shapes `(num_tables,)`, how many rows came, and
-        `(num_tables, 2)`, the `snapshot_versions` of the tables before and after.
+        `(num_tables, 2)`, the versions of the tables before and after.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
+    >>> num_promoted, _ = keras_sparse.ops.promote_rows([table], [tf.constant([7], tf.int64)])
+    >>> num_promoted.numpy()
+    array([0])
     """
     return library.lib.keras_sparse_promote(**_by_keys(variables, keys))
 
@@ -129,6 +156,12 @@ def evict_rows(variables, eviction, with_rows=False):
         int64 tensor of shape `(num_tables,)`: how many rows went. With rows `(num_evicted, keys,
         records)`: also a list of int64 tensors of shape `(n,)`, and one of float32 tensors of shape
         `(n, record_floats)`, as `export_rows` would have given them.
+
+    Example:
+    >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
+    >>> table.assign([7, 8], [[0.0, 0.1], [3.0, 4.0]])
+    >>> keras_sparse.ops.evict_rows([table], keras_sparse.L2WeightEvict(1.0)).numpy()
+    array([1])
     """
     handles = handles_of(variables)
     if not hasattr(eviction, "needs_ages"):

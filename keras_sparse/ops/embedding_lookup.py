@@ -1,9 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse import native
 from keras_sparse.beside_tables import beside_tables
-from keras_sparse.native.check_tables import check_table
-from keras_sparse.native.lookup import lookup
 from keras_sparse.ragged_form import flat
 from keras_sparse.ragged_form import ids_as_tensor
 from keras_sparse.ragged_form import to_int64
@@ -44,10 +43,10 @@ def embedding_lookup(params, ids, max_norm=None):
     >>> embedding_lookup(table, [3], max_norm=1.0).numpy()
     array([[0.5, 0.5, 0.5, 0.5]], dtype=float32)
     """
-    check_table(params, "params")
+    native.check_table(params, "params")
     max_norm = check_max_norm(max_norm)
     ids = ids_tensor(ids, "ids")
-    (rows,) = lookup([params], [flat_int64(ids, params.input_dim)])
+    (rows,) = native.lookup([params], [flat_int64(ids, params.input_dim)])
     return rows_like(limit_norms(rows, max_norm), ids)
 
 

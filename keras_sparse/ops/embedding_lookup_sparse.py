@@ -1,10 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse import native
 from keras_sparse.beside_tables import beside_tables
-from keras_sparse.native.check_tables import check_table
-from keras_sparse.native.lookup import COMBINERS
-from keras_sparse.native.lookup import lookup
 from keras_sparse.ops.embedding_lookup import check_integers
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup import limit_norms
@@ -51,7 +49,7 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_
     array([[3., 3., 3., 3.],
            [0., 0., 0., 0.]], dtype=float32)
     """
-    check_table(params, "params")
+    native.check_table(params, "params")
     combiner = check_combiner(combiner)
     max_norm = check_max_norm(max_norm)
     check_bags(sp_ids, sp_weights, "sp_ids", "sp_weights")
@@ -67,7 +65,7 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_
 
 def check_combiner(combiner):
     """Returns the combiner, where `None` says the mean; raises unless it is one."""
-    return "mean" if combiner is None else checks.one_of(combiner, COMBINERS, "combiner")
+    return "mean" if combiner is None else checks.one_of(combiner, native.COMBINERS, "combiner")
 
 
 def check_bags(ids, weights, ids_name, weights_name):
@@ -135,7 +133,7 @@ def pooled_rows(table, ids, weights, combiner, max_norm):
     """
     if max_norm is None:
         weights = None if weights is None else weights.values
-        return lookup([table], [ids.values], [ids.row_splits], [weights], [combiner])[0]
-    (rows,) = lookup([table], [ids.values])
+        return native.lookup([table], [ids.values], [ids.row_splits], [weights], [combiner])[0]
+    (rows,) = native.lookup([table], [ids.values])
     weights = None if weights is None else weights.values
     return pool_rows(limit_norms(rows, max_norm), ids.row_splits, weights, combiner)

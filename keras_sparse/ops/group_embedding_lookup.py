@@ -1,8 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse.native.check_tables import check_tables
-from keras_sparse.native.lookup import lookup
+from keras_sparse import native
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
 from keras_sparse.ops.embedding_lookup import rows_like
@@ -67,7 +66,7 @@ def group_embedding_lookup(
             rows = lookup_in_groups(params_num_per_group, params, flat_ids)
             return join([rows_like(*each) for each in zip(rows, ids, strict=True)], output_mode)
         joined_shape([each.shape.concatenate(1) for each in ids], "concat")
-        rows = lookup(params, flat_ids, joined=True)
+        rows = native.lookup(params, flat_ids, joined=True)
         return split_inputs(rows_like(rows, ids[0]), len(params), output_mode)
 
 
@@ -75,7 +74,7 @@ def check_group(params, **lists):
     """Raises unless `params` is a list of tables, and there are as many entries in each other list,
     which may be `None`.
     """
-    check_tables(params, "params")
+    native.check_tables(params, "params")
     given = {name: each for name, each in {"params": params, **lists}.items() if each is not None}
     for name, each in given.items():
         if not isinstance(each, (list, tuple)):
@@ -111,5 +110,5 @@ def lookup_in_groups(params_num_per_group, *lists):
     return [
         rows
         for start in range(0, num_tables, num_per_group)
-        for rows in lookup(*(each[start : start + num_per_group] for each in lists))
+        for rows in native.lookup(*(each[start : start + num_per_group] for each in lists))
     ]

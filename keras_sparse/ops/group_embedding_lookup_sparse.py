@@ -1,8 +1,7 @@
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse.native.lookup import COMBINERS
-from keras_sparse.native.lookup import lookup
+from keras_sparse import native
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
 from keras_sparse.ops.group_embedding_lookup import check_group
@@ -91,11 +90,14 @@ def group_embedding_lookup_sparse(
             [ids.values for ids, _ in bags],
             [ids.row_splits for ids, _ in bags],
             [None if weights is None else weights.values for _, weights in bags],
-            [checks.one_of(each, COMBINERS, f"combiners[{i}]") for i, each in enumerate(combiners)],
+            [
+                checks.one_of(each, native.COMBINERS, f"combiners[{i}]")
+                for i, each in enumerate(combiners)
+            ],
         )
         if output_mode == "list":
             return lookup_in_groups(params_num_per_group, *lists)
-        return split_inputs(lookup(*lists, joined=True), len(params), output_mode)
+        return split_inputs(native.lookup(*lists, joined=True), len(params), output_mode)
 
 
 def _sequences(rows, bags, sp_ids):

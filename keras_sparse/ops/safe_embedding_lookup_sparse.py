@@ -1,8 +1,8 @@
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse import native
 from keras_sparse.beside_tables import beside_tables
-from keras_sparse.native.check_tables import check_table
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import check_combiner
@@ -66,7 +66,7 @@ def safe_embedding_lookup_sparse(
     array([[2., 2.],
            [1., 1.]], dtype=float32)
     """
-    check_table(embedding_weights, "embedding_weights")
+    native.check_table(embedding_weights, "embedding_weights")
     combiner = check_combiner(combiner)
     default_id = _check_default_id(default_id)
     max_norm = check_max_norm(max_norm)

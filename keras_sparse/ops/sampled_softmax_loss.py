@@ -5,7 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse.native.check_tables import check_table
+from keras_sparse import native
 from keras_sparse.ops.embedding_lookup import embedding_lookup
 from keras_sparse.ops.embedding_lookup import ids_tensor
 
@@ -153,7 +153,7 @@ class _Table(NamedTuple):
             lookup = functools.partial(layer.lookup_rows, table=name)
             input_dim, output_dim = layer.table_shape(name)
             return cls(lookup, input_dim, output_dim, f"layer '{layer.name}'")
-        check_table(table, argument)
+        native.check_table(table, argument)
         lookup = functools.partial(embedding_lookup, table)
         return cls(lookup, table.input_dim, table.output_dim, f"variable '{table.path}'")
 

@@ -1,17 +1,15 @@
-import warnings
-
 import keras
 import tensorflow as tf
 
 from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 from keras_sparse.optimizers.support.optimizer_choice import OptimizerChoice
 from keras_sparse.optimizers.support.optimizer_choice import refuse_unmatched
-from keras_sparse.optimizers.support.room_check import room_checks
-from keras_sparse.optimizers.support.row_gradient import row_gradient
-from keras_sparse.optimizers.support.step_count import step_without_gradients
+from keras_sparse.optimizers.support.step import check_gradients
+from keras_sparse.optimizers.support.step import DenseStep
+from keras_sparse.optimizers.support.step import JointStep
 from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
 from keras_sparse.saving.format.named_store import name_variables
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 # Keras' settings that this one has and would not read.
 _OF_EACH = (
@@ -69,8 +67,6 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
     """
 
     built: bool
-    # As in `SparseOptimizer`: what looks for room on all ranks, for all optimizers at once.
-    check_room_on_all_ranks = None
 
     def __init__(self, optimizers, loss_scale_factor=None, name=None):
         super().__init__(OptimizerChoice(optimizers, loss_scale_factor), loss_scale_factor, name)
@@ -133,31 +129,27 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
                 )
             trainable_variables = self._trainable_variables
         variables = list(trainable_variables)
-        if len(grads) != len(variables):
-            raise ValueError(
-                "`grads` must hold one gradient a variable. Received: "
-                f"{len(grads)} gradients for {len(variables)} variables"
-            )
+        check_gradients(grads, variables)
         refuse_repeated(variables)
         self.build(variables)
-        if all(grad is None for grad in grads):
-            raise ValueError("No gradients provided for any variable.")  # as Keras says it
-        with tf.control_dependencies(self._check_room(grads, variables)):
-            for optimizer, places in zip(self.optimizers, self.split(variables), strict=True):
-                _step(optimizer, [grads[i] for i in places], [variables[i] for i in places])
-            self._iterations.assign_add(1)
+        self.step(grads, variables).apply()
 
-    def _check_room(self, grads, variables):
-        made, touched, owners = list(grads), [], set()
-        for optimizer, places in zip(self.optimizers, self.split(variables), strict=True):
-            for i in places:
-                if isinstance(variables[i], EmbeddingVariable) and grads[i] is not None:
-                    rows, made[i] = row_gradient(variables[i], grads[i])
-                    touched.append(optimizer.rows_of_update(rows))
-                    owners.add(optimizer)
-        limited = [rows for rows in touched if rows.variable.max_rows is not None]
-        # One optimizer has one update, which a table refuses for all.
-        return room_checks(self, limited, made, touched if len(owners) > 1 else ())
+    def step(self, grads, variables, *squares_over_ranks):
+        """Returns the `JointStep` of gradients and their variables: see `SparseOptimizer.step`.
+
+        Args:
+            grads, variables: Lists of as many gradients as variables.
+            *squares_over_ranks: As there, one an optimizer; none if there is one rank.
+        """
+        steps = []
+        for i, places in enumerate(self.split(variables)):
+            optimizer = self.optimizers[i]
+            own = [grads[place] for place in places], [variables[place] for place in places]
+            if isinstance(optimizer, SparseOptimizer):
+                steps.append(optimizer.step(*own, *squares_over_ranks[i : i + 1]))
+            else:
+                steps.append(DenseStep(optimizer, *own))
+        return JointStep(steps, self._iterations)
 
     @property
     def iterations(self):
@@ -195,26 +187,6 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
             for pair in config["optimizers"]
         ]
         return cls(**{**config, "optimizers": dict(pairs)})
-
-
-def _step(optimizer, grads, variables):
-    if any(grad is not None for grad in grads):
-        # Only for this step: an optimizer that is used alone afterwards looks for room by itself.
-        before = getattr(optimizer, "check_room_on_all_ranks", None)
-        object.__setattr__(optimizer, "check_room_on_all_ranks", _room_was_checked)
-        try:
-            optimizer.apply(grads, variables)
-        finally:
-            object.__setattr__(optimizer, "check_room_on_all_ranks", before)
-        return
-    if variables:
-        paths = [variable.path for variable in variables]
-        warnings.warn(f"Gradients do not exist for variables {paths}.", stacklevel=4)
-    step_without_gradients(optimizer)
-
-
-def _room_was_checked(touched, grads):
-    return None
 
 
 def _of_one(setting, name, what):

@@ -3,22 +3,15 @@ import weakref
 import keras
 import tensorflow as tf
 
-from keras_sparse import ops
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.support.accumulated_rows import AccumulatedRows
-from keras_sparse.optimizers.support.accumulated_rows import add_accumulated
 from keras_sparse.optimizers.support.check_constants import check_constants
-from keras_sparse.optimizers.support.room_check import room_checks
-from keras_sparse.optimizers.support.row_gradient import columns_of
-from keras_sparse.optimizers.support.row_gradient import merge
-from keras_sparse.optimizers.support.row_gradient import row_gradient
-from keras_sparse.optimizers.support.row_gradient import RowGradient
-from keras_sparse.optimizers.support.row_gradient import split_row_gradients
-from keras_sparse.optimizers.support.step_count import is_update
-from keras_sparse.optimizers.support.step_count import run_if
+from keras_sparse.optimizers.support.step import check_gradients
+from keras_sparse.optimizers.support.step import Step
+from keras_sparse.optimizers.support.step import with_gradients
+from keras_sparse.optimizers.support.table_gradient import table_gradient
 from keras_sparse.optimizers.support.unsupported_options import refuse_any
 from keras_sparse.optimizers.support.unsupported_options import refuse_attributes
-from keras_sparse.optimizers.support.unsupported_options import refuse_norms_of_parts
 from keras_sparse.optimizers.support.unsupported_options import refuse_part_of_row
 from keras_sparse.optimizers.support.unsupported_options import refuse_repeated
 from keras_sparse.optimizers.support.unsupported_options import settings_that_changed
@@ -45,11 +38,10 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     unsupported_options: tuple[str, ...] = ("use_ema",)
     needs_whole_rows = False
-    # What clips instead of Keras where norms have parts on other ranks: a function of the gradients
-    # and the variables of a step. `keras_sparse.distribute.DistributedOptimizer` sets it.
-    clip_over_ranks = None
-    # What looks for room on all ranks, as `check_room` does on one. Set likewise.
-    check_room_on_all_ranks = None
+    # Of the step that is made: the rate, which a callable gives once, and what the norm of all
+    # gradients, those of tables too, multiplies each by.
+    _rate_of_step = None
+    _scale_of_step = None
 
     @property
     def rule(self):
@@ -140,52 +132,56 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             if grads:
                 self.build(variables)
         embedding, _ = split_embedding_variable_from_others(variables)
-        if not grads or not (embedding or self.check_room_on_all_ranks):
-            return super().apply(grads, trainable_variables)
-        if len(grads) != len(variables):
-            raise ValueError(
-                "`grads` must hold one gradient a variable. Received: "
-                f"{len(grads)} gradients for {len(variables)} variables"
-            )
-        refuse_repeated(embedding)
-        grads, variables = self._with_row_gradients(grads, variables)
-        touched = [rows for rows in split_row_gradients(variables)[0] if rows.ids is not None]
-        limited = [self.rows_of_update(r) for r in touched if r.variable.max_rows is not None]
-        with tf.control_dependencies(room_checks(self, limited, grads)):
-            return super().apply(grads, variables)
+        if not grads or not embedding:
+            super().apply(grads, trainable_variables)
+            return
+        check_gradients(grads, variables)
+        self.step(grads, variables).apply()
 
-    def _with_row_gradients(self, grads, variables):
-        """Puts values for each `IndexedSlices` and `RowGradient` for each embedding variable.
+    def step(self, grads, variables, squares_over_ranks=None):
+        """Returns the `Step` of gradients and their variables, checked, with nothing changed yet.
 
-        Keras' scaling and clipping are then right for these values as they are: merged, their norm
-        is that of the gradient's dense form, whose other rows are zeros.
+        Args:
+            grads, variables: Lists of as many gradients as variables. Keras' warning names the
+                variables whose gradient is `None`.
+            squares_over_ranks: As for `clip_tables`.
         """
-        grads, variables = list(grads), list(variables)
-        given = []
-        for i, variable in enumerate(variables):
-            if not isinstance(variable, EmbeddingVariable):
-                continue
-            if grads[i] is None:
-                variables[i] = RowGradient(variable, None)
-                continue
-            variables[i], grads[i] = row_gradient(variable, grads[i])
-            given.append(i)
-        # Keras scales gradients one by one: a joined one would be scaled whole for each table, and
-        # one of halves in halves, from which the scale is to keep it.
-        scales = self.loss_scale_factor and any(
-            variables[i].columns is not None or grads[i].dtype != tf.float32 for i in given
-        )
-        clips = self.clipnorm or self.global_clipnorm or self.clipvalue
-        if given and (clips or scales or self.gradient_accumulation_steps):
-            merged = merge([variables[i] for i in given], [grads[i] for i in given])
-            for i, rows, values in zip(given, *merged, strict=True):
-                variables[i], grads[i] = rows, values
-        return grads, variables
+        embedding, dense = split_embedding_variable_from_others(variables)
+        refuse_repeated(embedding)
+        self._check_variables_are_known(dense)
+        for variable in embedding:
+            self._check_table(variable)
+        pairs = with_gradients(grads, variables)
+        tables = [table_gradient(v, g) for g, v in pairs if isinstance(v, EmbeddingVariable)]
+        dense = [(g, v) for g, v in pairs if not isinstance(v, EmbeddingVariable)]
+        return Step(self, tables, [g for g, _ in dense], [v for _, v in dense], squares_over_ranks)
 
-    def rows_of_update(self, rows):
-        """Returns all rows that an update would change, of which a step has some: `RowGradient`."""
-        accumulated = self.accumulated_rows(rows.variable)
-        return rows if accumulated is None else accumulated.with_ids(rows)
+    def apply_dense(self, grads, variables, learning_rate, scale):
+        """Makes the part of a step that Keras knows.
+
+        Args:
+            grads, variables: Lists of gradients of dense variables, and of these.
+            learning_rate: Scalar tensor. The rate of this step.
+            scale: Scalar tensor. What `global_clipnorm` multiplies each gradient by.
+        """
+        self._share(learning_rate, scale if self.global_clipnorm else None)
+        try:
+            if grads:
+                super().apply(grads, variables)
+            else:  # Keras leaves such a step out
+                self._backend_apply_gradients([], [])
+                self._iterations.assign_add(1)
+        finally:
+            self._share(None, None)
+
+    def _share(self, learning_rate, scale):
+        # Past Keras' attribute tracking.
+        object.__setattr__(self, "_rate_of_step", learning_rate)
+        object.__setattr__(self, "_scale_of_step", scale)
+
+    def accumulated_gradients(self, variables):
+        """Returns what Keras has accumulated of the gradients of dense variables: a list."""
+        return [self._accumulated_gradients[self._get_variable_index(v)] for v in variables]
 
     def accumulated_rows(self, variable):
         """Returns the `AccumulatedRows` of a table, or `None` if each step is an update."""
@@ -212,29 +208,22 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         if self.needs_whole_rows:
             refuse_part_of_row(type(self).__name__, variable)
 
-    # The hooks below are Keras' (keras.optimizers.Optimizer.apply calls them, in this order), with
-    # `RowGradient` for the embedding variables.
-
-    def _check_variables_are_known(self, variables):
-        touched, others = split_row_gradients(variables)
-        super()._check_variables_are_known(others)
-        known = {id(variable) for variable in self._variables_built_on}
-        for variable in (rows.variable for rows in touched):
-            if id(variable) not in known:
-                raise ValueError(
-                    f"Optimizer '{self.name}' must be built with every variable that it updates. "
-                    "Make a new optimizer for a new set of variables. Received: variable "
-                    f"'{variable.path}'"
-                )
-            if variable.rule_owner() is not self:
-                raise RuntimeError(
-                    f"The table of '{variable.path}' must keep the slots of optimizer "
-                    f"'{self.name}', but another optimizer was built on it later and gave it slots "
-                    "of its own. Use that one, or make a new optimizer. Received: "
-                    f"rule='{variable.rule}'"
-                )
-            self._check_settings(variable)
-            refuse_attributes(variable)
+    def _check_table(self, variable):
+        if id(variable) not in {id(each) for each in self._variables_built_on}:
+            raise ValueError(
+                f"Optimizer '{self.name}' must be built with every variable that it updates. "
+                "Make a new optimizer for a new set of variables. Received: variable "
+                f"'{variable.path}'"
+            )
+        if variable.rule_owner() is not self:
+            raise RuntimeError(
+                f"The table of '{variable.path}' must keep the slots of optimizer "
+                f"'{self.name}', but another optimizer was built on it later and gave it slots "
+                "of its own. Use that one, or make a new optimizer. Received: "
+                f"rule='{variable.rule}'"
+            )
+        self._check_settings(variable)
+        refuse_attributes(variable)
 
     def _check_settings(self, variable):
         built, now = self._built_settings[id(variable)], self._settings_for(variable)
@@ -246,74 +235,17 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 f"'{variable.path}'"
             )
 
-    def _backend_apply_gradients(self, grads, trainable_variables):
-        # Past Keras' attribute tracking. Keras' clipping is not told whose gradients it is given.
-        object.__setattr__(self, "_variables_of_step", trainable_variables)
-        if self._accumulated_rows:
-            self._accumulate(grads, trainable_variables)
-        else:
-            super()._backend_apply_gradients(grads, trainable_variables)
-        object.__setattr__(self, "_variables_of_step", None)
+    # Keras calls the hooks below as it updates dense variables.
 
-    def _accumulate(self, grads, variables):
-        """What Keras does where gradients are accumulated, for tables too."""
-        touched, others = split_row_gradients(variables)
-        by_id = {id(v): grad for v, grad in zip(variables, grads, strict=True)}
-        rows_since = [self._accumulated_rows[id(rows.variable)] for rows in touched]
-        since = [self._accumulated_gradients[self._get_variable_index(v)] for v in others]
-        touched, sums = add_accumulated(rows_since, touched, [by_id[id(rows)] for rows in touched])
-        of_others = [by_id[id(v)] + each for v, each in zip(others, since, strict=True)]
-
-        def update():
-            means = [each / self.gradient_accumulation_steps for each in (*sums, *of_others)]
-            object.__setattr__(self, "_variables_of_step", [*touched, *others])
-            means = self._clip_gradients(means)
-            self._apply_weight_decay(others)
-            self._backend_update_step(means, [*touched, *others], self.learning_rate)
-            for each in rows_since:
-                each.clear()
-            for each in since:
-                each.assign(tf.zeros_like(each.value))
-
-        def keep():
-            for each, rows, values in zip(rows_since, touched, sums, strict=True):
-                each.assign(rows.ids, values)
-            for each, value in zip(since, of_others, strict=True):
-                each.assign(value)
-
-        run_if(is_update(self), update, keep)
+    def _get_current_learning_rate(self):
+        if self._rate_of_step is None:
+            return super()._get_current_learning_rate()
+        return self._rate_of_step
 
     def _clip_gradients(self, grads):
-        if self.clip_over_ranks is None:
-            if self.clipnorm or self.global_clipnorm:
-                refuse_norms_of_parts(type(self).__name__, self._variables_of_step)
+        if self._scale_of_step is None:
             return super()._clip_gradients(grads)
-        return self.clip_over_ranks(grads, self._variables_of_step)
-
-    def _apply_weight_decay(self, variables):
-        super()._apply_weight_decay(split_row_gradients(variables)[1])
-
-    def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        pairs = list(zip(grads, trainable_variables, strict=True))
-        touched = [(g, v) for g, v in pairs if isinstance(v, RowGradient)]
-        others = [(g, v) for g, v in pairs if not isinstance(v, RowGradient)]
-        # First, as the native op may refuse the step, and nothing has changed then.
-        if touched:
-            variables = [rows.variable for _, rows in touched]
-            step = tf.cast(self.iterations, tf.int64) + 1
-            ops.apply_gradients(
-                variables,
-                [rows.ids for _, rows in touched],
-                [values for values, _ in touched],
-                self.table_numbers(variables, tf.cast(learning_rate, tf.float32), step),
-                row_splits=[rows.row_splits for _, rows in touched],
-                weights=[rows.weights for _, rows in touched],
-                combiners=[rows.combiner for _, rows in touched],
-                columns=columns_of([rows for _, rows in touched]),
-            )
-            self.finish_tables(variables)
-        # Also without others: an optimizer may count steps here.
-        super()._backend_update_step([g for g, _ in others], [v for _, v in others], learning_rate)
+        return [grad * tf.cast(self._scale_of_step, grad.dtype) for grad in grads]
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
         if tf.distribute.has_strategy():

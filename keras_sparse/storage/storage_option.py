@@ -2,9 +2,9 @@ import keras
 
 from keras_sparse import checks
 from keras_sparse import launchers
+from keras_sparse import native
 from keras_sparse.amounts import parse_bytes
 from keras_sparse.native import library
-from keras_sparse.native.table_device import check_gpu
 from keras_sparse.storage import foreign_paths
 from keras_sparse.storage.storage_type import StorageType
 
@@ -93,7 +93,7 @@ class StorageOption:
         # Last, so that all else shows on a machine without a GPU too. One of several ranks would
         # fail alone, and others wait: they look as they make tables.
         if self.is_on_gpu and not launchers.sizes(launchers.LAUNCHERS):
-            check_gpu(self.storage_type)
+            native.check_gpu(self.storage_type)
 
     @property
     def is_on_gpu(self):

@@ -4,8 +4,8 @@ import dataclasses
 import keras
 import tensorflow as tf
 
+from keras_sparse import native
 from keras_sparse.chunk_bytes import CHUNK_BYTES
-from keras_sparse.native.rows import import_filter
 from keras_sparse.tables.available_memory import missing_memory
 
 
@@ -46,7 +46,7 @@ def _copy_content(variable, copy):
         copy.import_(*piece._replace(records=piece.records[:, :width]))
     for keys, counts in variable.export_filter(CHUNK_BYTES // 12):
         with tf.init_scope():
-            import_filter([copy], [keys], [counts])
+            native.import_filter([copy], [keys], [counts])
 
 
 def _check(variable):

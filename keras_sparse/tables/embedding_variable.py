@@ -2,15 +2,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_sparse import native
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
-from keras_sparse.native.lookup import refuse_strategies
-from keras_sparse.native.owner import Owner
-from keras_sparse.native.rows import evict_rows
-from keras_sparse.native.tables import create_tables
-from keras_sparse.native.tables import set_filter
-from keras_sparse.native.tables import set_row_limit
-from keras_sparse.native.tables import set_rule
-from keras_sparse.native.tables import table_sizes
 from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.tables.gradient_anchor import make_gradient_anchor
 from keras_sparse.tables.initial_rows import InitialRows
@@ -105,7 +98,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
             max_rows,
             frequency,
         )
-        refuse_strategies("created")
+        native.refuse_strategies("created")
         self.config = config
         for option in ("part", *LAYER_OPTIONS):
             setattr(self, option, getattr(config, option))
@@ -146,7 +139,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
     def _initialize_with_initializer(self, initializer):
         path = self.storage.storage_path
         with tf.init_scope():
-            (self.native,) = create_tables(
+            (self.native,) = native.create_tables(
                 [self.path],
                 [self.input_dim],
                 [self.output_dim],
@@ -159,11 +152,11 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
                 [self.ages_in_seconds],
                 [(0, 1) if self.part is None else (self.part.shard, self.part.num_shards)],
             )
-            self._owner = Owner(self.native)
+            self._owner = native.Owner(self.native)
             if self.admission is not None:
-                set_filter([self], self.admission)
+                native.set_filter([self], self.admission)
             if self.max_rows is not None:
-                set_row_limit([self], self.max_rows, self.eviction)
+                native.set_row_limit([self], self.max_rows, self.eviction)
             self._value = make_gradient_anchor(self)
             self._import_initial_rows()
 
@@ -195,7 +188,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
         if self.native is None:
             return 0
         with tf.init_scope():
-            return int(table_sizes([self])[0])
+            return int(native.table_sizes([self])[0])
 
     @property
     def shape(self):
@@ -266,8 +259,8 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
                 f"use `keras_sparse.ops.evict_rows`. Received: variable '{self.path}'"
             )
         if not with_rows:
-            return int(evict_rows([self], self.eviction)[0])
-        _, keys, records = evict_rows([self], self.eviction, with_rows=True)
+            return int(native.evict_rows([self], self.eviction)[0])
+        _, keys, records = native.evict_rows([self], self.eviction, with_rows=True)
         return keys[0].numpy(), records[0].numpy()
 
     def set_rule(self, rule, constants, weight_decay=0.0):
@@ -278,7 +271,7 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
             constants: Dict of floats: the rule's hyperparameters by name.
             weight_decay: Float. A step takes this part, times the learning rate, of the row.
         """
-        generations, widths, slot_names = set_rule([self], rule, constants, [weight_decay])
+        generations, widths, slot_names = native.set_rule([self], rule, constants, [weight_decay])
         self.rule = rule
         self.rule_constants = {name: float(constant) for name, constant in constants.items()}
         self.rule_weight_decay = float(weight_decay)

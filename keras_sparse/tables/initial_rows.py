@@ -5,7 +5,7 @@ import numbers
 import keras
 import numpy as np
 
-from keras_sparse.native.tables import wrapped_seed
+from keras_sparse import native
 from keras_sparse.tables.available_memory import missing_memory
 
 # What `keras.initializers.VarianceScaling` divides the standard deviation of its truncated normal
@@ -131,11 +131,11 @@ def resolve_seed(initializer, seed):
     own = getattr(initializer, "seed", None)
     if isinstance(own, keras.random.SeedGenerator):
         high, low = (int(word) for word in keras.ops.convert_to_numpy(own.next()))
-        return wrapped_seed((high << 32) ^ low)
+        return native.wrapped_seed((high << 32) ^ low)
     if seed is not None and not _has_given_seed(initializer):
-        return wrapped_seed(seed)
+        return native.wrapped_seed(seed)
     # Otherwise no random initializer, or one that makes its rows itself.
-    return wrapped_seed(int(own) if isinstance(own, numbers.Integral) else 0)
+    return native.wrapped_seed(int(own) if isinstance(own, numbers.Integral) else 0)
 
 
 def rows_in_chunks(initializer, input_dim, output_dim, chunk_rows):
@@ -237,4 +237,4 @@ def seeded(initializer, seed):
     """Returns the initializer of a table with the table's seed, unless it was given one itself."""
     if seed is None or _has_given_seed(initializer):
         return initializer
-    return with_seed(initializer, wrapped_seed(seed))
+    return with_seed(initializer, native.wrapped_seed(seed))

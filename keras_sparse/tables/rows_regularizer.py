@@ -4,7 +4,7 @@ import contextvars
 import keras
 import tensorflow as tf
 
-from keras_sparse.native.lookup import lookup
+from keras_sparse import native
 
 # Sums over the elements of a table: those of its parts add up to that of the whole.
 _SUMS = (keras.regularizers.L1, keras.regularizers.L2, keras.regularizers.L1L2)
@@ -33,7 +33,7 @@ class RowsRegularizer:
             return tf.zeros(())
         ids = tf.range(variable.input_dim, dtype=tf.int64)
         ids = ids if variable.part is None else variable.part.global_ids(ids)
-        (rows,) = lookup([variable], [ids])
+        (rows,) = native.lookup([variable], [ids])
         loss = self.regularizer(rows)
         if self.num_ranks == 1:
             return loss

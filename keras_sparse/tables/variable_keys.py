@@ -3,10 +3,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse.native.rows import erase_rows
-from keras_sparse.native.rows import have_rows
-from keras_sparse.native.rows import read_rows
-from keras_sparse.native.tables import compact_tables
+from keras_sparse import native
 from keras_sparse.tables.found_rows import FoundRows
 from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import as_records
@@ -45,7 +42,7 @@ class VariableKeys(VariableRows):
         keys, held = self._keys_here(keys, "contains")
         exist = np.zeros(len(held), bool)
         with tf.init_scope():
-            exist[held] = have_rows([self], [tf.constant(keys)])[0].numpy()
+            exist[held] = native.have_rows([self], [tf.constant(keys)])[0].numpy()
         return exist
 
     def find(self, keys):
@@ -72,7 +69,7 @@ class VariableKeys(VariableRows):
         keys, held = self._keys_here(keys, "find", self.out_of_range == "zero")
         exist = np.zeros(len(held), bool)
         with tf.init_scope():
-            of_keys, records = read_rows([self], [tf.constant(keys)])
+            of_keys, records = native.read_rows([self], [tf.constant(keys)])
         exist[held] = of_keys[0].numpy()
         if held.all():
             return exist, records[0].numpy()
@@ -124,7 +121,7 @@ class VariableKeys(VariableRows):
         if self.input_dim is None:
             keys, _ = self._keys_here(keys, "erase")
             with tf.init_scope():
-                erase_rows([self], [tf.constant(keys)])
+                native.erase_rows([self], [tf.constant(keys)])
             self.forget_accumulated(tf.constant(keys))
             return
         raise NotImplementedError(
@@ -153,7 +150,7 @@ class VariableKeys(VariableRows):
         """
         self._check_eager("compact")
         with tf.init_scope():
-            compact_tables([self])
+            native.compact_tables([self])
         self.saved_files.forbid_links()
 
     def _check_eager(self, method):

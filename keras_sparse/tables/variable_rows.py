@@ -5,13 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import checks
+from keras_sparse import native
 from keras_sparse.chunk_bytes import CHUNK_BYTES
-from keras_sparse.native.rows import export_filter
-from keras_sparse.native.rows import export_rows
-from keras_sparse.native.rows import import_rows
-from keras_sparse.native.rows import promote_rows
-from keras_sparse.native.tables import clear_tables
-from keras_sparse.native.tables import set_initial_rows
 from keras_sparse.tables.copy_table import copy_table
 from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.row_piece import RowPiece
@@ -93,7 +88,7 @@ class VariableRows:
         cursors = np.zeros(1, np.int64)
         while cursors[0] >= 0:
             with tf.init_scope():
-                *lists, cursors = export_rows([self], cursors, chunk_rows)
+                *lists, cursors = native.export_rows([self], cursors, chunk_rows)
             cursors = cursors.numpy()
             keys, records, *kept = (each.numpy() for (each,) in lists)
             if len(keys):
@@ -108,7 +103,7 @@ class VariableRows:
         cursors = np.zeros(1, np.int64)
         while self.admission is not None and cursors[0] >= 0:
             with tf.init_scope():
-                keys, counts, cursors = export_filter([self], cursors, max_entries)
+                keys, counts, cursors = native.export_filter([self], cursors, max_entries)
             cursors = cursors.numpy()
             if len(keys[0]):
                 yield keys[0].numpy(), counts[0].numpy()
@@ -176,7 +171,7 @@ class VariableRows:
         num_promoted = 0
         for first in range(0, len(keys), piece):
             with tf.init_scope():
-                came, versions = promote_rows([self], [keys[first : first + piece]])
+                came, versions = native.promote_rows([self], [keys[first : first + piece]])
             num_promoted += int(came[0])
             before, after = versions[0].numpy().tolist()
             # The rows are still what they were loaded as.
@@ -197,7 +192,7 @@ class VariableRows:
 
     def import_local(self, keys, records, ages=None, frequencies=None):
         """Imports rows that are this part's, with the ids of static ones counted here."""
-        import_rows(
+        native.import_rows(
             [self],
             [tf.convert_to_tensor(keys, tf.int64)],
             [tf.convert_to_tensor(records, tf.float32)],
@@ -231,7 +226,7 @@ class VariableRows:
             initial_rows: `keras_sparse.tables.initial_rows.InitialRows` of the whole table.
         """
         if initial_rows != self.initial_rows:
-            set_initial_rows([self], [self._of_part(initial_rows)])
+            native.set_initial_rows([self], [self._of_part(initial_rows)])
             self.initial_rows = initial_rows
 
     def take_initial_rows(self, other):
@@ -245,7 +240,7 @@ class VariableRows:
 
     def clear(self):
         """Takes the table back to before training: no rows, or each row its initial one."""
-        clear_tables([self])
+        native.clear_tables([self])
         self.forget_accumulated()
         self._import_initial_rows()
 

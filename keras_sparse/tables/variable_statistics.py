@@ -1,12 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse.native.staging import STAGING_STATISTICS
-from keras_sparse.native.staging import staging_stats
-from keras_sparse.native.statistics import STATISTICS
-from keras_sparse.native.statistics import table_stats
-from keras_sparse.native.statistics import TIER_STATISTICS
-from keras_sparse.native.statistics import tier_stats
+from keras_sparse import native
 
 _CHUNK_ROWS = 65536
 
@@ -14,15 +9,15 @@ _CHUNK_ROWS = 65536
 def variable_statistics(variable, frequencies):
     """Returns the dict that `EmbeddingVariable.stats` describes."""
     with tf.init_scope():
-        counts = table_stats([variable])[0].numpy()
-        tiers, tier_counts = (tensor.numpy() for tensor in tier_stats(variable))
-        staging = staging_stats([variable])[0].numpy()
-    stats = _named(STATISTICS, counts, "waited")
+        counts = native.table_stats([variable])[0].numpy()
+        tiers, tier_counts = (tensor.numpy() for tensor in native.tier_stats(variable))
+        staging = native.staging_stats([variable])[0].numpy()
+    stats = _named(native.STATISTICS, counts, "waited")
     stats["tiers"] = {
-        tier.decode().upper(): _named(TIER_STATISTICS, numbers, "busy")
+        tier.decode().upper(): _named(native.TIER_STATISTICS, numbers, "busy")
         for tier, numbers in zip(tiers, tier_counts, strict=True)
     }
-    prefetch = _named(STAGING_STATISTICS, staging, "waited", "hidden")
+    prefetch = _named(native.STAGING_STATISTICS, staging, "waited", "hidden")
     prefetch["staleness_mean"] = prefetch.pop("staleness_sum") / max(1, prefetch["used"])
     stats["prefetch"] = prefetch
     if frequencies:

@@ -22,7 +22,7 @@ from checkpoint_cases import make_model
 from checkpoint_cases import names
 from checkpoint_cases import NUM_KEYS
 from checkpoint_cases import storage
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.callbacks import Checkpoint
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 
@@ -34,11 +34,11 @@ KILLS = [
     (5, h5py.Group, "__setitem__", 0),
     (8, Manifest, "write", 0),
     (9, pathlib.Path, "rename", 0),
-    (13, ops, "mark_saved", 0),
+    (13, native, "mark_saved", 0),
     (16, shutil, "rmtree", 0),
     (20, keras_sparse.optimizers.Adagrad, "apply", 0.005),
     (24, keras.Model, "save_weights", 0.01),
-    (27, ops, "link_files", 0.005),
+    (27, native, "link_files", 0.005),
     (34, os, "fsync", 0),
 ]
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 import prefetch_cases as cases
+from keras_sparse import native
 from keras_sparse import ops
 from keras_sparse.data import prefetch_lookups
 from keras_sparse.layers import DistributedEmbedding
@@ -78,7 +79,7 @@ def test_finds_the_lookup_of_all_tables_of_a_distributed_embedding():
 
 
 def by_lookup(table, ids):
-    (rows,) = ops.lookup([table], [tf.reshape(ids, [-1])])
+    (rows,) = native.lookup([table], [tf.reshape(ids, [-1])])
     return tf.reduce_sum(tf.reshape(rows, (-1, 4, 2)), axis=1)
 
 

@@ -1,4 +1,5 @@
 import ast
+import json
 import pathlib
 import re
 
@@ -19,11 +20,11 @@ def public_names(package):
     ]
 
 
-# Those without public names are for the package itself.
+# Those without public names are for the package itself, and `native` is too.
 PACKAGES = [
     path.parent
     for path in sorted((ROOT / "keras_sparse").rglob("__init__.py"))
-    if public_names(path.parent)
+    if public_names(path.parent) and path.parent.name != "native"
 ]
 NAMES = [".".join(package.relative_to(ROOT).parts) for package in PACKAGES]
 
@@ -35,3 +36,28 @@ def test_page_shows_every_public_name_and_no_other(package):
     shown = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
     assert sorted(shown) == sorted(public_names(package))
     assert f"api/{stem}.md" in (ROOT / "mkdocs.yml").read_text()
+
+
+def code_for_users():
+    """Yields the code of guides, notebooks and scripts, and of examples in docstrings."""
+    for page in [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs/guide").glob("*.md"),
+    ]:
+        yield from re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    for notebook in (ROOT / "examples").glob("*.ipynb"):
+        for cell in json.loads(notebook.read_text())["cells"]:
+            if cell["cell_type"] == "code":
+                yield "".join(cell["source"])
+    for script in (ROOT / "examples").rglob("*.py"):
+        yield script.read_text()
+    for module in (ROOT / "keras_sparse").rglob("*.py"):
+        yield from re.findall(r"^ *(?:>>>|\.\.\.) (.*)$", module.read_text(), re.MULTILINE)
+
+
+def test_an_example_uses_each_public_name():
+    used = set(re.findall(r"\w+", "\n".join(code_for_users())))
+    for package in PACKAGES:
+        names = {name.rpartition(".")[2] for name in public_names(package)}
+        assert names <= used, f"{package.name}: {sorted(names - used)}"

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.native import library
 from stages import keep_stages
 
@@ -76,15 +76,15 @@ def test_ops_take_tables_of_both():
         for n in (3, 5, 6)
     ]
     optimizer.apply(grads, tables)
-    assert ops.table_sizes(tables).numpy().tolist() == [3, 5, 7]
-    assert ops.table_stats(tables).numpy()[:, 0].tolist() == [3, 5, 7]
+    assert native.table_sizes(tables).numpy().tolist() == [3, 5, 7]
+    assert native.table_stats(tables).numpy()[:, 0].tolist() == [3, 5, 7]
     ids = [tf.constant([0, 1], tf.int64)] * 3
-    rows = ops.lookup(tables, ids)
+    rows = native.lookup(tables, ids)
     np.testing.assert_array_equal(rows[0], rows[1])
-    joined = ops.lookup(tables, ids, joined=True)
+    joined = native.lookup(tables, ids, joined=True)
     np.testing.assert_array_equal(joined, np.concatenate(rows, axis=1))
-    ops.clear_tables(tables)
-    assert ops.table_sizes(tables).numpy().tolist() == [0, 0, 7]
+    native.clear_tables(tables)
+    assert native.table_sizes(tables).numpy().tolist() == [0, 0, 7]
 
 
 def test_a_table_is_looked_up_twice():
@@ -94,7 +94,7 @@ def test_a_table_is_looked_up_twice():
         optimizer = keras_sparse.optimizers.SGD(0.1, global_clipnorm=1.0)
         optimizer.build([table])
         with tf.GradientTape() as tape:
-            pooled = ops.lookup(
+            pooled = native.lookup(
                 [table, table],
                 [tf.constant([1, 2, 1], tf.int64), tf.constant([2, 3], tf.int64)],
                 row_splits=[tf.constant([0, 2, 3], tf.int64), tf.constant([0, 1, 2], tf.int64)],
@@ -102,16 +102,18 @@ def test_a_table_is_looked_up_twice():
             )
         grads = tape.gradient(pooled, [table.value], output_gradients=[tf.ones((2, 4))] * 2)
         optimizer.apply(grads, [table])
-        rows.append(ops.lookup([table], [tf.constant([1, 2, 3], tf.int64)])[0].numpy())
+        rows.append(native.lookup([table], [tf.constant([1, 2, 3], tf.int64)])[0].numpy())
     np.testing.assert_array_equal(*rows)
 
 
 def test_a_dataset_looks_rows_up():
     table = keras_sparse.EmbeddingVariable(20, 3, storage=keras_sparse.StorageOption("HBM"))
     ids = np.arange(20).reshape(5, 4)
-    dataset = tf.data.Dataset.from_tensor_slices(ids).map(lambda each: ops.lookup([table], [each]))
+    dataset = tf.data.Dataset.from_tensor_slices(ids).map(
+        lambda each: native.lookup([table], [each])
+    )
     rows = np.concatenate([each[0].numpy() for each in dataset])
-    np.testing.assert_array_equal(rows, ops.lookup([table], [ids.ravel()])[0])
+    np.testing.assert_array_equal(rows, native.lookup([table], [ids.ravel()])[0])
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_errors_name_what_they_are_about():
     )
     words = r"id must be in \[0, 5\) for table 'films'.*Received: ids\[1\] = 9"
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
-        ops.lookup([table], [tf.constant([1, 9], tf.int64)])
+        native.lookup([table], [tf.constant([1, 9], tf.int64)])
     with pytest.raises(ValueError, match="folder for the files of the lower tiers"):
         keras_sparse.StorageOption("HBM_DRAM_SSDHASH")
     storage = keras_sparse.StorageOption("HBM_DRAM")
@@ -236,7 +238,7 @@ def tables_of(refusal):
 
 def pooled(table, ids):
     """The gradient of a sum of all rows."""
-    return ops.PooledSlices(
+    return native.PooledSlices(
         ids,
         tf.ones((1, table.output_dim)),
         tf.stack([0, tf.size(ids, tf.int64)]),
@@ -286,13 +288,13 @@ def test_a_step_that_one_table_refuses_changes_none(refusal, words, of, in_funct
     run = tf.function(step) if in_function else step
     if steps:
         run()
-    versions = ops.snapshot_versions(tables)[0].numpy()
+    versions = native.snapshot_versions(tables)[0].numpy()
     refused = (tf.errors.InvalidArgumentError, tf.errors.ResourceExhaustedError)
     with pytest.raises(refused, match=words):
         run()
-    assert ops.table_sizes(tables).numpy().tolist() == [0, tables[1].input_dim or 0]
-    np.testing.assert_array_equal(ops.snapshot_versions(tables)[0], versions)
+    assert native.table_sizes(tables).numpy().tolist() == [0, tables[1].input_dim or 0]
+    np.testing.assert_array_equal(native.snapshot_versions(tables)[0], versions)
     if steps is None:  # and one that both take is made
         ids[1] = ids[0][:1]
         step()
-        assert ops.table_sizes(tables).numpy().tolist() == [3, tables[1].input_dim or 1]
+        assert native.table_sizes(tables).numpy().tolist() == [3, tables[1].input_dim or 1]

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.native import library
 
 IDS = np.arange(64).reshape(16, 4)
@@ -49,7 +49,7 @@ def test_memory_that_another_process_has_is_said(monkeypatch):
     assert asked >= 1 << 28
     assert free <= left_to_us <= left
     small = keras_sparse.EmbeddingVariable(8, 4, storage=storage)
-    assert ops.lookup([small], [tf.constant([1], tf.int64)])[0].shape == (1, 4)
+    assert native.lookup([small], [tf.constant([1], tf.int64)])[0].shape == (1, 4)
 
 
 def test_a_gpu_that_fails_is_an_error_of_its_tables_alone(tmp_path):
@@ -65,7 +65,7 @@ def test_a_gpu_that_fails_is_an_error_of_its_tables_alone(tmp_path):
     )
     for use in (
         lambda: fit(on_gpu),
-        lambda: ops.lookup([table], [tf.constant([1, 2], tf.int64)]),
+        lambda: native.lookup([table], [tf.constant([1, 2], tf.int64)]),
         lambda: fit(on_gpu),
         lambda: keras_sparse.saving.save_checkpoint(on_gpu, tmp_path / "none"),
         lambda: on_gpu.save(tmp_path / "none.keras"),

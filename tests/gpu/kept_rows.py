@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.native import library
 
 NUM_BATCHES = 4
@@ -61,10 +61,10 @@ def test_rows_are_kept_from_a_lookup_under_a_tape_to_its_update():
         return table.stats()["tiers"]["HBM"]["bytes"] - before
 
     before = table.stats()["tiers"]["HBM"]["bytes"]
-    ops.lookup([table], [ids])
+    native.lookup([table], [ids])
     assert bytes_kept() == 0
     with tf.GradientTape() as tape:
-        rows = ops.lookup([table], [ids])
+        rows = native.lookup([table], [ids])
     assert bytes_kept() == 4 * len(ids)
     optimizer.apply(tape.gradient(rows, [table.value]), [table])
     assert bytes_kept() == 0

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 
 ADAM = {"beta_1": 0.5, "beta_2": 0.5, "epsilon": 0.0}
 MOMENTUM = {"momentum": 0.5, "nesterov": False}
@@ -18,7 +18,7 @@ def make_table(rule="sgd", constants=None, **kwargs):
 def apply(tables, numbers, ids=(1,)):
     ids = tf.constant(ids, tf.int64)
     grads = tf.ones((len(ids), 1))
-    ops.apply_gradients(tables, [ids] * len(tables), [grads] * len(tables), numbers)
+    native.apply_gradients(tables, [ids] * len(tables), [grads] * len(tables), numbers)
 
 
 def test_each_table_has_numbers_of_its_own():
@@ -71,12 +71,12 @@ def test_a_refused_step_leaves_waiting_rows_and_all_tables_as_they_are():
 def test_set_rule_needs_a_weight_decay_for_each_table():
     message = r"`weight_decays` must have one number a table, 2\. Received: 1"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        ops.set_rule([make_table(), make_table()], "sgd", {}, [0.0])
+        native.set_rule([make_table(), make_table()], "sgd", {}, [0.0])
 
 
 def test_set_rule_says_what_it_has_laid_out():
     tables = [make_table(), EmbeddingVariable(None, 3)]
-    generations, widths, slot_names = ops.set_rule(tables, "adam", ADAM, [0.0, 0.5])
+    generations, widths, slot_names = native.set_rule(tables, "adam", ADAM, [0.0, 0.5])
     assert generations == [2, 1]
     assert widths == [3, 9]
     assert slot_names == ["momentum", "velocity"]

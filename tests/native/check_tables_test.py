@@ -1,27 +1,28 @@
-"""What functions of `keras_sparse.ops` say where they are not given a list of tables."""
+"""What functions of `keras_sparse.native` say where they are not given a list of tables."""
 
 import pytest
 import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
+from keras_sparse import native
 from keras_sparse import ops
 from keras_sparse.layers import Embedding
 
 KEYS = tf.constant([3], tf.int64)
 ROWS = tf.zeros((1, 2))
 CALLS = [
-    lambda tables: ops.clear_tables(tables),
-    lambda tables: ops.compact_tables(tables),
-    lambda tables: ops.erase_rows(tables, [KEYS]),
-    lambda tables: ops.evict_rows(tables, None),
-    lambda tables: ops.export_rows(tables, [0], 5),
+    lambda tables: native.clear_tables(tables),
+    lambda tables: native.compact_tables(tables),
+    lambda tables: native.erase_rows(tables, [KEYS]),
+    lambda tables: native.evict_rows(tables, None),
+    lambda tables: native.export_rows(tables, [0], 5),
     lambda tables: ops.group_embedding_lookup(tables, [KEYS]),
-    lambda tables: ops.import_rows(tables, [KEYS], [ROWS], [KEYS]),
-    lambda tables: ops.lookup(tables, [KEYS]),
-    lambda tables: ops.snapshot_versions(tables),
-    lambda tables: ops.staging_stats(tables),
-    lambda tables: ops.table_sizes(tables),
-    lambda tables: ops.table_stats(tables),
+    lambda tables: native.import_rows(tables, [KEYS], [ROWS], [KEYS]),
+    lambda tables: native.lookup(tables, [KEYS]),
+    lambda tables: native.snapshot_versions(tables),
+    lambda tables: native.staging_stats(tables),
+    lambda tables: native.table_sizes(tables),
+    lambda tables: native.table_stats(tables),
 ]
 
 
@@ -42,6 +43,6 @@ def test_erases_only_where_each_table_has_its_keys():
     table = EmbeddingVariable(None, 2)
     table.import_([3, 4, 5], tf.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"one element a table.*'variables': 1, 'keys': 2"):
-        ops.erase_rows([table], [3, 4])
-    ops.erase_rows([table], [[3, 4]])
+        native.erase_rows([table], [3, 4])
+    native.erase_rows([table], [[3, 4]])
     assert table.num_rows == 1

@@ -14,7 +14,7 @@ from joined_lookup_cases import DIMS
 from joined_lookup_cases import inputs
 from joined_lookup_cases import step
 from joined_lookup_cases import tables
-from keras_sparse import ops
+from keras_sparse import native
 from optimizer_cases import CLASSES
 from optimizer_cases import each_class
 from pairwise import each_pair
@@ -61,7 +61,7 @@ def test_one_table_twice_gets_both_gradients(is_joined):
     table = keras_sparse.EmbeddingVariable(5, 2, "zeros")
     ids = [tf.constant([1, 2], tf.int64), tf.constant([2, 3], tf.int64)]
     with tf.GradientTape() as tape:
-        rows = ops.lookup([table, table], ids, joined=is_joined)
+        rows = native.lookup([table, table], ids, joined=is_joined)
         rows = rows if is_joined else tf.concat(rows, axis=1)
         loss = tf.reduce_sum(rows * [1.0, 2.0, 3.0, 4.0])
     dense = tf.convert_to_tensor(tape.gradient(loss, table))
@@ -70,16 +70,16 @@ def test_one_table_twice_gets_both_gradients(is_joined):
 
 @pytest.mark.parametrize("is_joined", [True, False])
 def test_a_batch_may_be_empty(is_joined):
-    rows = ops.lookup(tables(True), [tf.zeros((0,), tf.int64)] * 4, joined=is_joined)
+    rows = native.lookup(tables(True), [tf.zeros((0,), tf.int64)] * 4, joined=is_joined)
     assert (rows if is_joined else rows[3]).shape == (0, sum(DIMS) if is_joined else 16)
 
 
 def test_tables_must_have_as_many_rows():
     ids = [tf.range(3, dtype=tf.int64), tf.range(2, dtype=tf.int64)]
     with pytest.raises(tf.errors.InvalidArgumentError, match="3 of input 0, 2 of input 1"):
-        ops.lookup(tables(False)[:2], ids, joined=True)
+        native.lookup(tables(False)[:2], ids, joined=True)
     with pytest.raises(ValueError, match="must not be empty"):
-        ops.lookup([], [], joined=True)
+        native.lookup([], [], joined=True)
 
 
 def pooling_matrix(ids, row_splits, weights, combiner):
@@ -122,7 +122,7 @@ def test_rows_and_gradients_are_those_of_numpy(form, pools, num_tables, in_funct
 
     def take_gradients():
         with tf.GradientTape() as tape:
-            rows = ops.lookup(variables, *lists, joined=True)
+            rows = native.lookup(variables, *lists, joined=True)
             loss = loss_of(rows)
         return rows, [tf.convert_to_tensor(each) for each in tape.gradient(loss, variables)]
 

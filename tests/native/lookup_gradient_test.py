@@ -8,13 +8,13 @@ import tensorflow as tf
 
 import forks
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 
 IDS = tf.constant([3, 1, 3], tf.int64)
 
 
 def lookup(variable):
-    return ops.lookup([variable], [IDS])[0]
+    return native.lookup([variable], [IDS])[0]
 
 
 def twice(variable):
@@ -53,7 +53,7 @@ def test_gradients_arrive(rows_of, tape):
 def test_a_table_whose_rows_are_not_used_gets_zeros():
     tables = [EmbeddingVariable(5, 2) for _ in range(2)]
     with tf.GradientTape() as tape:
-        rows = ops.lookup(tables, [IDS] * 2)
+        rows = native.lookup(tables, [IDS] * 2)
         loss = tf.reduce_sum(rows[0])
     used, unused = tape.gradient(loss, [each.value for each in tables])
     assert tf.reduce_sum(used.values) == 6
@@ -71,7 +71,7 @@ def test_a_persistent_tape_gives_it_twice():
 
 def test_a_lookup_is_one_op_however_many_tables_it_reads():
     tables = [EmbeddingVariable(5, 2) for _ in range(3)]
-    step = tf.function(lambda ids: ops.lookup(tables, [ids] * 3))
+    step = tf.function(lambda ids: native.lookup(tables, [ids] * 3))
     operations = step.get_concrete_function(IDS).graph.get_operations()
     beside = {"Placeholder", "Const", "Identity", "NoOp"}
     assert [each.type for each in operations if each.type not in beside] == ["KerasSparseLookup"]

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 import checks
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.native import library
 
 
@@ -21,7 +21,7 @@ def int64(values):
 
 def test_reads_several_tables_in_one_call():
     (static, static_rows), (dynamic, dynamic_rows) = table(5, 2), table(None, 3)
-    outputs = ops.lookup(
+    outputs = native.lookup(
         [static, dynamic, static],
         [int64([4, 0]), int64([1, 2, 3]), int64([1])],
         row_splits=[None, int64([0, 2, 2, 3]), None],
@@ -37,7 +37,7 @@ def test_gives_each_table_its_gradient_and_a_frozen_one_none():
     (left, _), (frozen, _), (right, _) = table(5, 2), table(5, 2, trainable=False), table(None, 3)
     weights = tf.Variable([1.0, 2.0, 4.0])
     with tf.GradientTape() as tape:
-        outputs = ops.lookup(
+        outputs = native.lookup(
             [left, frozen, right],
             [int64([4, 0]), int64([1]), int64([3, 1, 3])],
             row_splits=[None, None, int64([0, 3])],
@@ -59,9 +59,9 @@ def test_reads_wait_for_updates_inside_a_function():
 
     @tf.function
     def step():
-        (before,) = ops.lookup([variable], [int64([2])])
-        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], [[1.0]])
-        (after,) = ops.lookup([variable], [int64([2])])
+        (before,) = native.lookup([variable], [int64([2])])
+        native.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], [[1.0]])
+        (after,) = native.lookup([variable], [int64([2])])
         return before, after
 
     for done in range(5):
@@ -74,9 +74,9 @@ def test_reads_do_not_wait_for_each_other_inside_a_function():
 
     @tf.function
     def step():
-        first = ops.lookup([variable], [int64([2])])
-        ops.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], [[1.0]])
-        return first, *(ops.lookup([variable], [int64([2])]) for _ in range(2))
+        first = native.lookup([variable], [int64([2])])
+        native.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], [[1.0]])
+        return first, *(native.lookup([variable], [int64([2])]) for _ in range(2))
 
     variable.set_rule("sgd", {})
     nodes = step.get_concrete_function().graph.get_operations()
@@ -90,7 +90,7 @@ def test_a_tape_outside_of_a_function_passes_by_a_frozen_table():
     variable, rows = table(5, 1)
     variable.trainable = False
     weight = tf.Variable(2.0)
-    step = tf.function(lambda ids: ops.lookup([variable], [ids])[0] * weight)
+    step = tf.function(lambda ids: native.lookup([variable], [ids])[0] * weight)
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(step(int64([2, 3])))
     assert tape.gradient(loss, weight) == rows[2] + rows[3]
@@ -99,7 +99,7 @@ def test_a_tape_outside_of_a_function_passes_by_a_frozen_table():
 def test_reading_creates_no_rows():
     variable, _ = table(None, 2)
     before = checks.table_content(variable)
-    ops.lookup([variable], [int64([-1, 77])])
+    native.lookup([variable], [int64([-1, 77])])
     assert checks.table_content(variable) == before
 
 
@@ -108,17 +108,17 @@ def test_weights_have_a_gradient_only_while_the_rows_are_those_looked_up():
     variable.set_rule("sgd", {})
     weights = tf.Variable([1.0, 1.0])
     with tf.GradientTape(persistent=True) as tape:
-        (pooled,) = ops.lookup(
+        (pooled,) = native.lookup(
             [variable], [int64([2, 4])], [int64([0, 2])], [tf.convert_to_tensor(weights)], ["sum"]
         )
     np.testing.assert_array_equal(tape.gradient(pooled, weights), rows[[2, 4], 0])
-    ops.apply_gradients([variable], [int64([4])], [tf.ones((1, 1))], [[1.0]])
+    native.apply_gradients([variable], [int64([4])], [tf.ones((1, 1))], [[1.0]])
     with pytest.raises(tf.errors.FailedPreconditionError, match="before the table is updated"):
         tape.gradient(pooled, weights)
 
 
 def test_reads_no_tables():
-    assert ops.lookup([], []) == []
+    assert native.lookup([], []) == []
 
 
 IDS, BAG, INVALID = [int64([1, 2])], [int64([0, 2])], tf.errors.InvalidArgumentError
@@ -143,11 +143,11 @@ IDS, BAG, INVALID = [int64([1, 2])], [int64([0, 2])], tf.errors.InvalidArgumentE
 def test_refuses_lists_that_do_not_fit(lists, error, words):
     combiners = ["sum"] if len(lists) > 1 else None
     with pytest.raises(error, match=words):
-        ops.lookup([table(5, 2)[0]], *lists, combiners=combiners)
+        native.lookup([table(5, 2)[0]], *lists, combiners=combiners)
 
 
 def test_merges_the_gradients_of_equal_ids():
-    ids, sums = ops.merge_gradients(
+    ids, sums = native.merge_gradients(
         [int64([7, -1, 7]), int64([3])],
         [tf.constant([[1.0], [2.0], [4.0]]), tf.ones((1, 2))],
     )
@@ -157,7 +157,7 @@ def test_merges_the_gradients_of_equal_ids():
 
 
 def test_merged_gradients_have_as_many_entries_of_an_id_as_are_asked_for():
-    (ids,), (sums,) = ops.merge_gradients(
+    (ids,), (sums,) = native.merge_gradients(
         [int64([7, -1, 7, 7])], [tf.constant([[1.0], [2.0], [4.0], [8.0]])], max_entries=[2]
     )
     np.testing.assert_array_equal(ids, [7, 7, -1])
@@ -170,7 +170,7 @@ def test_merged_gradients_have_as_many_entries_of_an_id_as_are_asked_for():
 def test_refuses_numbers_of_entries_that_are_none(max_entries, decorate):
     @decorate
     def merge():
-        return ops.merge_gradients([int64([7])], [tf.ones((1, 1))], max_entries=max_entries)
+        return native.merge_gradients([int64([7])], [tf.ones((1, 1))], max_entries=max_entries)
 
     words = r"`max_entries` must have one number above 0 a table.*Received: \[.*\] for 1 tables"
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 
 
 def test_gives_what_was_packed_in_the_order_of_ranks():
     ids = [tf.constant([2**62, -1], tf.int64), tf.zeros((0,), tf.int64)]
-    first = ops.pack_slices(ids, [tf.constant([[2.0], [4.0]]), tf.zeros((0, 3))], scale=0.5)
-    second = ops.pack_slices(ids[::-1], [tf.zeros((0, 1)), tf.ones((2, 3))])
-    unpacked_ids, values = ops.unpack_slices(tf.concat([first, second], axis=0), [1, 3], 2)
+    first = native.pack_slices(ids, [tf.constant([[2.0], [4.0]]), tf.zeros((0, 3))], scale=0.5)
+    second = native.pack_slices(ids[::-1], [tf.zeros((0, 1)), tf.ones((2, 3))])
+    unpacked_ids, values = native.unpack_slices(tf.concat([first, second], axis=0), [1, 3], 2)
     for each in unpacked_ids:
         np.testing.assert_array_equal(each, [2**62, -1])
     np.testing.assert_array_equal(values[0], [[1], [2]])
@@ -19,7 +19,7 @@ def test_gives_what_was_packed_in_the_order_of_ranks():
 def test_shapes_are_known_in_a_function():
     @tf.function
     def unpack(words):
-        ids, values = ops.unpack_slices(words, [1, 3], 2)
+        ids, values = native.unpack_slices(words, [1, 3], 2)
         assert [each.shape.as_list() for each in (*ids, *values)] == [
             [None],
             [None],
@@ -34,16 +34,16 @@ def test_shapes_are_known_in_a_function():
 @pytest.mark.parametrize("values", [tf.ones((1, 2)), tf.ones(2), tf.ones((2, 1, 1))])
 def test_refuses_values_that_are_not_a_row_an_id(values):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be \(num_ids, width\)"):
-        ops.pack_slices([tf.constant([1, 2], tf.int64)], [values])
+        native.pack_slices([tf.constant([1, 2], tf.int64)], [values])
 
 
 def test_refuses_what_no_rank_has_packed():
-    words = ops.pack_slices([tf.constant([1], tf.int64)], [tf.ones((1, 2))])
+    words = native.pack_slices([tf.constant([1], tf.int64)], [tf.ones((1, 2))])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"rank 1 with 0 words"):
-        ops.unpack_slices(words, [2], 2)
+        native.unpack_slices(words, [2], 2)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be of 2 tables"):
-        ops.unpack_slices(words, [2, 2], 1)
+        native.unpack_slices(words, [2, 2], 1)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be \(num_words\)"):
-        ops.unpack_slices(words[tf.newaxis], [2], 1)
+        native.unpack_slices(words[tf.newaxis], [2], 1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="`widths` must be above 0"):
-        ops.unpack_slices(words, [0], 1)
+        native.unpack_slices(words, [0], 1)

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import SGD
 
@@ -21,7 +21,7 @@ def make_table(input_dim=8):
 def gradient(table, calls=1, combiner="sum"):
     with tf.GradientTape() as tape:
         rows = [
-            ops.lookup([table], [IDS], row_splits=[SPLITS], combiners=[combiner])[0]
+            native.lookup([table], [IDS], row_splits=[SPLITS], combiners=[combiner])[0]
             for _ in range(calls)
         ]
         loss = tf.reduce_sum(SCALES * tf.add_n(rows))
@@ -43,7 +43,7 @@ def operations(function, *args):
 @pytest.mark.parametrize("input_dim", [8, None])
 def test_is_merged_slices_to_whoever_looks(input_dim):
     grad = gradient(make_table(input_dim))
-    assert isinstance(grad, ops.PooledSlices)
+    assert isinstance(grad, native.PooledSlices)
     assert grad.shape[1] == 1
     assert sums(grad.indices, grad.values) == SUMS
     assert len(grad.indices) == 2
@@ -51,7 +51,9 @@ def test_is_merged_slices_to_whoever_looks(input_dim):
 
 
 def gradient_around_a_function(table):
-    rows = tf.function(lambda: ops.lookup([table], [IDS], row_splits=[SPLITS], combiners=["sum"]))
+    rows = tf.function(
+        lambda: native.lookup([table], [IDS], row_splits=[SPLITS], combiners=["sum"])
+    )
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(SCALES * rows()[0])
     return tape.gradient(loss, [table])[0]
@@ -98,9 +100,9 @@ def penalty(table, weight, pooled):
     with tf.GradientTape() as outer:
         with tf.GradientTape() as inner:
             if pooled:
-                (rows,) = ops.lookup([table], [IDS], row_splits=[SPLITS], combiners=["sum"])
+                (rows,) = native.lookup([table], [IDS], row_splits=[SPLITS], combiners=["sum"])
             else:
-                rows = tf.math.segment_sum(ops.lookup([table], [IDS])[0], [0, 0, 1])
+                rows = tf.math.segment_sum(native.lookup([table], [IDS])[0], [0, 0, 1])
             loss = tf.reduce_sum(weight * SCALES * rows)
         (grad,) = inner.gradient(loss, [table])
         total = loss + tf.reduce_sum(grad.values**2)
@@ -149,9 +151,11 @@ def test_an_update_refuses_gradients_of_another_width():
     table = make_table()
     table.set_rule("sgd", {})
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be of shape \(3, 1\)"):
-        ops.apply_gradients([table], [IDS], [tf.ones((3, 2))], [[1.0]])
+        native.apply_gradients([table], [IDS], [tf.ones((3, 2))], [[1.0]])
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"`output_grads` must be of shape \(2, 1\)"
     ):
-        ops.apply_gradients([table], [IDS], [tf.ones((3, 1))], [[1.0]], [SPLITS], combiners=["sum"])
+        native.apply_gradients(
+            [table], [IDS], [tf.ones((3, 1))], [[1.0]], [SPLITS], combiners=["sum"]
+        )
     assert not table.numpy().any()

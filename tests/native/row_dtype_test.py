@@ -8,7 +8,7 @@ import keras_sparse
 from joined_lookup_cases import adagrad
 from joined_lookup_cases import assert_trains_the_same_bits
 from joined_lookup_cases import inputs
-from keras_sparse import ops
+from keras_sparse import native
 from pairwise import each_pair
 
 DTYPES = ["float16", "bfloat16"]
@@ -37,7 +37,7 @@ def test_slices_are_float32(dtype, combiner):
     ids, splits = tf.constant([3, 3, 5], tf.int64), tf.range(4, dtype=tf.int64)
     pooling = {} if combiner is None else {"row_splits": [splits], "combiners": [combiner]}
     with tf.GradientTape() as tape:
-        (rows,) = ops.lookup([table], [ids], dtype=getattr(tf, dtype), **pooling)
+        (rows,) = native.lookup([table], [ids], dtype=getattr(tf, dtype), **pooling)
         loss = tf.reduce_sum(rows * tf.constant([[1.0], [2.0**-9], [4.0]], dtype))
     slices = tape.gradient(loss, table)
     assert slices.dtype == tf.float32
@@ -51,7 +51,7 @@ def test_rows_alone_have_second_derivatives(dtype):
     table = keras_sparse.EmbeddingVariable(9, 2, "ones")
     with tf.GradientTape() as outer:
         with tf.GradientTape() as inner:
-            (rows,) = ops.lookup([table], [tf.constant([3], tf.int64)], dtype=dtype)
+            (rows,) = native.lookup([table], [tf.constant([3], tf.int64)], dtype=dtype)
             loss = tf.reduce_sum(tf.cast(rows, tf.float32) ** 3)
         penalty = tf.reduce_sum(inner.gradient(loss, table).values)
     np.testing.assert_array_equal(outer.gradient(penalty, table).values, [[6, 6]])
@@ -64,7 +64,7 @@ def test_a_loss_scale_keeps_small_gradients(dtype, is_joined):
     optimizer = keras_sparse.optimizers.SGD(1.0, loss_scale_factor=1024.0)
     optimizer.build([table])
     with tf.GradientTape() as tape:
-        rows = ops.lookup([table], [tf.constant([3], tf.int64)], joined=is_joined, dtype=dtype)
+        rows = native.lookup([table], [tf.constant([3], tf.int64)], joined=is_joined, dtype=dtype)
         rows = tf.cast(rows if is_joined else rows[0], tf.float32)
         loss = optimizer.scale_loss(tf.reduce_sum(rows) * 1e-8)
     optimizer.apply(tape.gradient(loss, [table]), [table])
@@ -75,11 +75,11 @@ def test_beyond_the_range_of_float16_rows_are_infinite():
     table = keras_sparse.EmbeddingVariable(2, 9, "zeros")
     table.assign(np.full((2, 9), -7e4, "float32"))
     ids = [tf.constant([1], tf.int64)]
-    assert np.all(np.array(ops.lookup([table], ids, dtype="float16")[0]) == -np.inf)
-    assert np.all(np.isfinite(tf.cast(ops.lookup([table], ids, dtype="bfloat16")[0], "float32")))
+    assert np.all(np.array(native.lookup([table], ids, dtype="float16")[0]) == -np.inf)
+    assert np.all(np.isfinite(tf.cast(native.lookup([table], ids, dtype="bfloat16")[0], "float32")))
 
 
 def test_other_dtypes_are_an_error():
     table = keras_sparse.EmbeddingVariable(2, 9, "zeros")
     with pytest.raises(ValueError, match=r"`dtype` must be one of .*float64"):
-        ops.lookup([table], [tf.constant([1], tf.int64)], dtype="float64")
+        native.lookup([table], [tf.constant([1], tf.int64)], dtype="float64")

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 
 ADAM = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
 MOMENTUM = {"momentum": 0.5, "nesterov": False}
@@ -16,7 +16,7 @@ RULES = {  # constants, and numbers beside the learning rate
     "sgd": ({}, 0),
 }
 # Ten steps after the hundredth: three at a rate of 1, seven at 2.
-TEN_STEPS = ops.RuleHistory(110, 100, 0, [3, 7], [[1.0], [2.0]])
+TEN_STEPS = native.RuleHistory(110, 100, 0, [3, 7], [[1.0], [2.0]])
 
 
 def make_table(rule, weight_decay=0.0):
@@ -28,7 +28,7 @@ def make_table(rule, weight_decay=0.0):
 def step(table, rate, ids=()):
     numbers = [[rate] * (1 + RULES[table.rule][1])]
     grads = tf.reshape(tf.cos(tf.range(2.0 * len(ids))), (len(ids), 2))
-    ops.apply_gradients([table], [tf.constant(ids, tf.int64)], [grads], numbers)
+    native.apply_gradients([table], [tf.constant(ids, tf.int64)], [grads], numbers)
 
 
 def records_of(table):
@@ -47,12 +47,12 @@ def raw(records, last_step=None):
 
 
 def history_of(table):
-    (history,) = ops.export_history([table])
+    (history,) = native.export_history([table])
     return history
 
 
 def saved_rule_of(table):
-    return ops.SavedRule(
+    return native.SavedRule(
         table.rule,
         table.rule_constants,
         table.rule_weight_decay,
@@ -62,9 +62,9 @@ def saved_rule_of(table):
 
 
 def momentum_rule(**kwargs):
-    history = {name: kwargs.pop(name) for name in ops.RuleHistory._fields if name in kwargs}
+    history = {name: kwargs.pop(name) for name in native.RuleHistory._fields if name in kwargs}
     arguments = {"rule": "momentum", "constants": MOMENTUM, "weight_decay": 0.0, "output_dim": 1}
-    return ops.SavedRule(**{**arguments, **kwargs}, history=TEN_STEPS._replace(**history))
+    return native.SavedRule(**{**arguments, **kwargs}, history=TEN_STEPS._replace(**history))
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
@@ -88,7 +88,7 @@ def test_history_is_what_the_rule_was_given():
     for rate in (1.0, 1.0, 2.0):
         step(tables[0], rate, [1])
     step(tables[1], 1.0, [1])
-    histories = ops.export_history(tables)
+    histories = native.export_history(tables)
     assert [int(history.step) for history in histories] == [3, 1, 0]
     assert [int(history.first_step) for history in histories] == [0, 1, 0]
     assert [int(history.table_step) for history in histories] == [3, 1, 0]
@@ -101,11 +101,11 @@ def test_a_restored_table_goes_on_as_the_saved_one():
     saved = make_table("adam", 0.1)
     for rate in (0.1, 0.2, 0.3):
         step(saved, rate, [0, 1])
-    raw_keys, raw_records, _ = ops.export_raw(saved, 0, 10)
+    raw_keys, raw_records, _ = native.export_raw(saved, 0, 10)
     step(saved, 0.1, [2])
     restored = make_table("adam", 0.1)
     step(restored, 0.5, [1])
-    ops.restore(restored, history_of(saved))
+    native.restore(restored, history_of(saved))
     restored.import_(raw_keys, raw_records)
     restored.import_([2], records_of(saved)[[2]])
     for table in (saved, restored):

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.optimizers import AdagradDecay
 from optimizer_cases import slices
 
@@ -23,7 +23,7 @@ def test_gives_the_numbers_of_deeprec(input_dim):
     losses = []
     for _ in range(5):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(2 * ops.lookup([table], [tf.range(6, dtype=tf.int64)])[0])
+            loss = tf.reduce_sum(2 * native.lookup([table], [tf.range(6, dtype=tf.int64)])[0])
         optimizer.apply([tape.gradient(loss, table)], [table])
         losses.append(loss.numpy())
     expected = [36.0, 32.444176, 29.847788, 27.74195, 25.852505]

@@ -67,6 +67,16 @@ def test_variables_without_a_gradient_are_left_out_with_keras_warning():
     assert optimizer.iterations.numpy() == 1
 
 
+def test_a_step_that_a_table_refuses_changes_no_dense_variable():
+    variables = [kernel(), zeros_table()]
+    optimizer = SGD(1.0, weight_decay=0.1)
+    variables[0].assign([1.0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="id must be in"):
+        optimizer.apply([tf.ones(1), ones_for(1000)], variables)
+    assert variables[0].numpy() == 1  # it would have decayed
+    assert optimizer.iterations.numpy() == 0
+
+
 def test_no_gradient_at_all_is_keras_error():
     with pytest.raises(ValueError, match="No gradients provided for any variable"):
         SGD(1.0).apply([None], [zeros_table()])

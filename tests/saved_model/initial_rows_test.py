@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.saved_model.initial_rows import initial_rows
 
 KEYS = np.concatenate(
@@ -32,7 +32,7 @@ INITIALIZERS = {
 @pytest.mark.parametrize("name", INITIALIZERS)
 def test_rows_have_the_bits_of_a_native_table(name, seed):
     table = keras_sparse.EmbeddingVariable(None, 7, INITIALIZERS[name], seed=seed)
-    (expected,) = ops.lookup([table], [tf.constant(KEYS)])
+    (expected,) = native.lookup([table], [tf.constant(KEYS)])
     fields = table.initial_rows.saved_fields()
 
     def rows(keys):
@@ -49,7 +49,7 @@ def test_rows_of_any_width_and_number(output_dim):
     table = keras_sparse.EmbeddingVariable(None, output_dim, "normal", seed=3)
     fields = table.initial_rows.saved_fields()
     for keys in (KEYS[:9], KEYS[:0]):
-        (expected,) = ops.lookup([table], [tf.constant(keys)])
+        (expected,) = native.lookup([table], [tf.constant(keys)])
         found = initial_rows(tf.constant(keys), **fields, output_dim=output_dim)
         assert found.shape == (len(keys), output_dim)
         np.testing.assert_array_equal(_bits(found), _bits(expected))

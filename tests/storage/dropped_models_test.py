@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import keras_sparse
+from keras_sparse import native
 from keras_sparse.data import prefetch_lookups
 from stages import LIMIT
 from stages import stage_threads
@@ -96,7 +97,7 @@ def layer_of_ones(storage, keys):
     layer = keras_sparse.layers.Embedding(None, 64, storage=storage)
     lookup = concrete(layer)
     keras_sparse.optimizers.SGD().build([layer.embeddings])
-    keras_sparse.ops.import_rows([layer.embeddings], [keys], [tf.ones((len(keys), 64))])
+    native.import_rows([layer.embeddings], [keys], [tf.ones((len(keys), 64))])
     return layer, lookup
 
 

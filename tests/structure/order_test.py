@@ -34,8 +34,10 @@ def folder_of(path, ranks):
 
 
 def modules():
-    """The files of the package by their names in imports."""
-    for path in (ROOT / "keras_sparse").rglob("*.py"):
+    """The files of the package by their names in imports; stubs stand for what a build makes."""
+    for path in (ROOT / "keras_sparse").rglob("*.py*"):
+        if path.suffix not in (".py", ".pyi"):
+            continue
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         yield name.removesuffix(".__init__"), path
 
@@ -97,6 +99,23 @@ def test_no_files_import_each_other_in_a_circle():
 def test_the_core_includes_nothing_of_tensorflow_or_of_the_ops():
     for path in (ROOT / "ops/core").rglob("*.[ch]*"):
         assert not re.search(r'#include [<"](tensorflow/|ops/tf/)', path.read_text()), path
+
+
+def own_names(text):
+    """The names that a source has in an anonymous namespace: constants, types and functions."""
+    for section in re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text, re.M | re.S):
+        yield from re.findall(r"^const[^=(;]*?\b(k[A-Z]\w*)(?:\[\])?\s*[={]", section, re.M)
+        yield from re.findall(r"^(?:struct|class) (\w+)[^;]*?\{", section, re.M)
+        yield from re.findall(r"^[A-Za-z][\w:<>*&, ]*? \**&?(\w+)\(", section, re.M)
+
+
+def test_names_of_one_source_are_names_of_no_other():
+    """Sources are compiled in groups, which are others once a file is added."""
+    owners: dict = {}
+    for path in (ROOT / "ops/core").rglob("*.cc"):
+        for name in {*own_names(path.read_text())} - {"kRegistered"}:  # CMake renames that
+            assert owners.setdefault(name, path) == path, f"{name} in {path} and {owners[name]}"
+    assert len(owners) > 300
 
 
 def test_a_cpp_test_has_the_namespace_of_its_file():

@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 
 import eviction_cases
-import keras_sparse
 from eviction_cases import IDS as IDS
 from eviction_cases import table_of as table_of
 from eviction_cases import TARGETS as TARGETS
 from eviction_cases import train as train
 from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
+from keras_sparse import native
 from keras_sparse import ProbabilityFilter
 from keras_sparse.ops import lookup
 
@@ -49,7 +49,7 @@ def remembered(variable):
     """Everything that a table's filter remembers, by key."""
     entries, cursors = {}, np.zeros(1, np.int64)
     while cursors[0] >= 0:
-        keys, counts, cursors = keras_sparse.ops.export_filter([variable], cursors, 100)
+        keys, counts, cursors = native.export_filter([variable], cursors, 100)
         entries |= dict(zip(keys[0].numpy().tolist(), counts[0].numpy().tolist(), strict=True))
     return entries
 

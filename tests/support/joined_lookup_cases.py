@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import checks
 import keras_sparse
-from keras_sparse import ops
+from keras_sparse import native
 
 BATCH = 7
 DIMS = (3, 8, 1, 16)
@@ -43,7 +43,7 @@ def step(optimizer, variables, lists, factors, is_joined, dtype="float32", is_ca
     weights = [each for each in lists[2] if each is not None]
     with tf.GradientTape() as tape:
         tape.watch(weights)
-        rows = ops.lookup(
+        rows = native.lookup(
             variables, *lists, joined=is_joined, dtype="float32" if is_cast else dtype
         )
         rows = rows if is_joined else tf.concat(rows, axis=1)

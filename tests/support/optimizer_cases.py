@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import keras_sparse
 import numpy_rules
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse import optimizers
 
 # Gradients of rows 0, 1, 2 ... are of these sizes, in turn.
@@ -155,7 +155,7 @@ def make_table(keys, rows, **kwargs):
 
 
 def read(table, keys):
-    return ops.lookup([table], [tf.constant(keys, tf.int64)])[0].numpy()
+    return native.lookup([table], [tf.constant(keys, tf.int64)])[0].numpy()
 
 
 def slices(ids, values):

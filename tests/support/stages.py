@@ -13,7 +13,7 @@ import time
 
 import keras
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks.collectives import gather_objects
 
 # Seconds. A machine may have much else to do: what takes as long hangs.
@@ -29,7 +29,7 @@ class Stage(keras.callbacks.Callback):
     with.
 
     Args:
-        handle: What `ops.create_lookup_stage` gave.
+        handle: What `native.create_lookup_stage` gave.
     """
 
     def __init__(self, handle):
@@ -48,18 +48,18 @@ class Stage(keras.callbacks.Callback):
     on_predict_batch_begin = on_train_batch_begin
 
     def _state(self):
-        return ops.lookup_stage_state(self._handle).numpy()
+        return native.lookup_stage_state(self._handle).numpy()
 
 
 def keep_stages(monkeypatch):
     """Returns a list that gets the `Stage` of each call of `prefetch_lookups` from here on."""
-    stages, create = [], ops.create_lookup_stage
+    stages, create = [], native.create_lookup_stage
 
     def create_and_keep(*args):
         stages.append(Stage(create(*args)))
         return stages[-1]._handle
 
-    monkeypatch.setattr(ops, "create_lookup_stage", create_and_keep)
+    monkeypatch.setattr(native, "create_lookup_stage", create_and_keep)
     return stages
 
 

@@ -10,7 +10,7 @@ import keras_sparse
 from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.tables.table_part import TablePart
 from table_twins import DIM
 from table_twins import small
@@ -36,7 +36,7 @@ def train(table, optimizer, ids):
 
 
 def looked_up(table, keys):
-    return ops.lookup([table], [tf.constant(keys, tf.int64)])[0].numpy()
+    return native.lookup([table], [tf.constant(keys, tf.int64)])[0].numpy()
 
 
 def content(table):
@@ -182,7 +182,7 @@ BAD = [
     (lambda t: t.assign(np.zeros((1, 2)), slots={}), ValueError, "must be given with `rows`"),
     (lambda t: t.assign(np.zeros((1, 2))), NotImplementedError, "A dynamic table cannot be assig"),
     (lambda t: tf.function(lambda: t.find([1]))(), RuntimeError, "outside of a `tf.function`"),
-    (lambda t: ops.read_rows([t], [[1], [2]]), ValueError, "one element a table"),
+    (lambda t: native.read_rows([t], [[1], [2]]), ValueError, "one element a table"),
 ]
 
 

@@ -1,14 +1,12 @@
 import tensorflow as tf
 
+from keras_sparse import native
 from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.exchange.exchange_call import ExchangeCall
 from keras_sparse.distribute.exchange.exchange_call import Slices
 from keras_sparse.distribute.exchange.prefetched_call import PrefetchedCall
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.native import library
-from keras_sparse.native.gradients import with_defaults
-from keras_sparse.native.lookup import zero_rows
-from keras_sparse.native.staging import collected_lookups
 
 
 class Exchange:
@@ -65,15 +63,19 @@ class Exchange:
                 table. Names the rank.
         """
         weighted = [i for i, weight in enumerate(weights) if weight is not None]
-        row_splits, weights, combiners = with_defaults(len(ids), row_splits, weights, combiners)
-        collected = collected_lookups()
+        row_splits, weights, combiners = native.with_defaults(
+            len(ids), row_splits, weights, combiners
+        )
+        collected = native.collected_lookups()
         are_built = all(variable.native is not None for variable in self._all_variables())
         make = ExchangeCall if self.area is None else PrefetchedCall
         call = make(self, tables, ids, row_splits, weights, combiners, weighted)
         if collected is not None and are_built:
             collected.append({"exchange": self, "inputs": call.inputs()})
         if collected is not None or not are_built:
-            return zero_rows(self.layout.dims_of(tables), ids, row_splits, combiners, joined, dtype)
+            return native.zero_rows(
+                self.layout.dims_of(tables), ids, row_splits, combiners, joined, dtype
+            )
         trained = self._trained()
         anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
         slices = [each for _, each in trained]

@@ -2,15 +2,10 @@ import contextlib
 
 import tensorflow as tf
 
+from keras_sparse import native
 from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.ranks.collectives import alltoall
 from keras_sparse.native import library
-from keras_sparse.native.lookup_gradient import gradient_dims
-from keras_sparse.native.lookup_gradient import joined_columns
-from keras_sparse.native.lookup_gradient import max_entries
-from keras_sparse.native.lookup_gradient import shape_tensor
-from keras_sparse.native.pooled_slices import PooledSlices
-from keras_sparse.native.table_device import table_device
 
 
 class ExchangeCall:
@@ -49,7 +44,7 @@ class ExchangeCall:
             dtype: String, one of `ROW_DTYPES`.
         """
         output_dims = self.layout.dims_of(self.tables)
-        columns = [first for first, _ in joined_columns(output_dims)] if joined else []
+        columns = [first for first, _ in native.joined_columns(output_dims)] if joined else []
 
         @tf.custom_gradient
         def rows_of(*anchors_and_weights):
@@ -91,7 +86,7 @@ class ExchangeCall:
 
     def _place(self):
         """Returns the scope of ops of rows and gradients: the device of tables in GPU memory."""
-        return tf.device(table_device(True)) if self.on_gpu else contextlib.nullcontext()
+        return tf.device(native.table_device(True)) if self.on_gpu else contextlib.nullcontext()
 
     def inputs(self):
         """Returns what the native ops take of the inputs of the lookup, as a dict."""
@@ -153,7 +148,7 @@ class ExchangeCall:
                 **self.layout.attributes,
             )
             after = tf.size(words, tf.int64)
-        device = table_device(self.on_gpu)
+        device = native.table_device(self.on_gpu)
         return [each.make(values, served, after, device) for each in slices]
 
     def _weight_grads(self, grads, columns, request, reply):
@@ -187,8 +182,8 @@ class Slices:
     """
 
     def __init__(self, variable, place, pools):
-        self._dims = gradient_dims(variable)
-        self._max_entries = max_entries(variable)
+        self._dims = native.gradient_dims(variable)
+        self._max_entries = native.max_entries(variable)
         self._place = place
         self._pools = pools
 
@@ -205,10 +200,10 @@ class Slices:
             return no_slices(self._dims, after)
         values, ids = values[self._place], tf.identity(served.ids[self._place])
         if not self._pools:
-            return tf.IndexedSlices(values, ids, shape_tensor(*self._dims))
+            return tf.IndexedSlices(values, ids, native.shape_tensor(*self._dims))
         bags = (tf.identity(served.row_splits[self._place]), tf.zeros((0,), tf.float32), "sum")
-        shape = shape_tensor(*self._dims)
-        return PooledSlices(ids, values, *bags, shape, None, device, self._max_entries)
+        shape = native.shape_tensor(*self._dims)
+        return native.PooledSlices(ids, values, *bags, shape, None, device, self._max_entries)
 
 
 def no_slices(dims, after):
@@ -222,4 +217,4 @@ def no_slices(dims, after):
             ops that nothing else needs by empty ones.
     """
     values = tf.zeros(tf.stack([tf.minimum(after, 0), dims[1]]))
-    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), shape_tensor(*dims))
+    return tf.IndexedSlices(values, tf.zeros((0,), tf.int64), native.shape_tensor(*dims))

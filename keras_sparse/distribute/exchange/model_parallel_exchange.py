@@ -2,14 +2,13 @@ import zlib
 
 import tensorflow as tf
 
+from keras_sparse import native
 from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.exchange.exchange_call import no_slices
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.native import library
-from keras_sparse.native.lookup_gradient import gradient_dims
-from keras_sparse.native.staging import collected_lookups
 
 # Horovod counts in int32 where the words begin that a rank sends to each other one and gets of it.
 _MOST_WORDS = 2**31 - 1
@@ -114,12 +113,12 @@ class ModelParallelExchange:
             tf.errors.InvalidArgumentError: On all ranks, if one of them has such a fault or another
                 batch. Names the rank.
         """
-        if collected_lookups() is not None:  # nothing of it can be made ready
+        if native.collected_lookups() is not None:  # nothing of it can be made ready
             num_samples = tf.shape(vectors[0])[0] // self.plan.num_ranks if vectors else 0
             tables = [self.plan.tables[table] for table in self.plan.input_table_map]
             return [tf.zeros((num_samples, table.width)) for table in tables]
         name = collective_name(self.name)
-        stand_in_dims = None if stand_in is None else gradient_dims(stand_in)
+        stand_in_dims = None if stand_in is None else native.gradient_dims(stand_in)
         anchor = tf.zeros(()) if stand_in is None else tf.convert_to_tensor(stand_in.value)
         header, num_samples = self._header(vectors, fault)
 

@@ -40,6 +40,8 @@ class Plan:
     ([0], [1])
     >>> plan.rank_bytes
     array([64000, 16000])
+    >>> keras_sparse.distribute.Plan.from_config(plan.get_config()).rank_tables
+    [[0], [1]]
     """
 
     def __init__(

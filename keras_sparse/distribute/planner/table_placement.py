@@ -17,6 +17,11 @@ class TablePlacement:
             `key % n == r`, of negative keys too. `"data_parallel"`: every rank has all of it.
         slices: Tuple of `TableSlice`, one a rank at most. Those of columns are in the order of
             columns, the others in the order of ranks.
+
+    Example:
+    >>> users = keras_sparse.distribute.TableSpec("users", 1000, 16)
+    >>> keras_sparse.distribute.TablePlacement.by_rows(users, num_ranks=2).ranks
+    (0, 1)
     """
 
     kind: str

@@ -11,6 +11,13 @@ class TableSlice:
             one not included.
         num_columns: Integer.
         num_rows: Integer. Rows of the table on this rank; `None` for a dynamic table.
+
+    Example:
+    >>> users = keras_sparse.distribute.TableSpec("users", 1000, 16)
+    >>> plan = keras_sparse.distribute.plan_placement([users], num_ranks=2)
+    >>> plan.slice_of(0, rank=0) == keras_sparse.distribute.TableSlice(
+    ...     rank=0, first_column=0, num_columns=8, num_rows=1000)
+    True
     """
 
     rank: int

@@ -14,12 +14,12 @@ import functools
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
+from keras_sparse import native
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.watch import keep_watch
 from keras_sparse.native import library
-from keras_sparse.native.table_device import table_device
 
 
 def alltoall(values, splits, name, on_gpu=False):
@@ -49,7 +49,7 @@ def alltoall(values, splits, name, on_gpu=False):
         return received[0]
 
     received_splits: list[tf.Tensor] = []
-    with tf.device(table_device(True)):
+    with tf.device(native.table_device(True)):
         received = _wait_in(alltoall_of_values, [values], name)
     return received, *received_splits
 

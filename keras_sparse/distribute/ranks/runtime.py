@@ -49,12 +49,22 @@ def size():
 
 
 def local_rank():
-    """Returns the number of this process among those of its machine, from 0."""
+    """Returns the number of this process among those of its machine, from 0.
+
+    Example:
+    >>> keras_sparse.distribute.local_rank()
+    0
+    """
     return _runtime().local_rank()
 
 
 def local_size():
-    """Returns how many of the processes are on this machine."""
+    """Returns how many of the processes are on this machine.
+
+    Example:
+    >>> keras_sparse.distribute.local_size()
+    1
+    """
     return _runtime().local_size()
 
 

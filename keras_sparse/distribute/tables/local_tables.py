@@ -3,14 +3,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.exchange.exchange import Exchange
 from keras_sparse.distribute.exchange.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParallelExchange
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
-from keras_sparse.native.lookup_gradient import max_entries
 from keras_sparse.saved_model.saved_lookup import saved_lookup
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -54,7 +53,7 @@ class LocalTables(tf.__internal__.tracking.Trackable):
         if any(self._is_exchanged):
             out_of_range = [layer.out_of_range for layer in layers]
             name = f"keras_sparse.exchange_{next(_numbers)}"
-            entries = [max_entries(layer) for layer in layers]
+            entries = [native.max_entries(layer) for layer in layers]
             layout = ExchangeLayout(plan, rank(), out_of_range, entries, wire_dtype, name)
             self.stand_in = self._make_stand_in(layout, name)
             if dp_input:
@@ -211,7 +210,7 @@ class LocalTables(tf.__internal__.tracking.Trackable):
         )
 
     def _lookup_here(self, tables, *inputs, **form):
-        return ops.lookup([self.by_table[table] for table in tables], *inputs, **form)
+        return native.lookup([self.by_table[table] for table in tables], *inputs, **form)
 
     def _lookup_saved(self, tables, *inputs, **form):
         saved = [self._of_ranks[table].saved_table for table in tables]

@@ -2,11 +2,11 @@ import dataclasses
 import itertools
 import json
 
+from keras_sparse import native
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.local_tables import LocalTables
 from keras_sparse.distribute.tables.local_tables import part_of_rank
-from keras_sparse.native.table_device import lack_of_gpu
 from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.initial_rows import resolve_seed
@@ -68,7 +68,7 @@ def _agree(plan, layers):
 
 def _lack_of_gpu(layers):
     storages = [each.storage for each in layers if each.storage and each.storage.is_on_gpu]
-    return lack_of_gpu(storages[0].storage_type) if storages else None
+    return native.lack_of_gpu(storages[0].storage_type) if storages else None
 
 
 def _first_difference(plan, other):

@@ -1,10 +1,10 @@
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.optimizers.support.row_gradient import merge
-from keras_sparse.optimizers.support.row_gradient import row_gradient
+from keras_sparse.optimizers.support.table_gradient import merge
+from keras_sparse.optimizers.support.table_gradient import table_gradient
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -60,11 +60,11 @@ def _as_tensor(grad, variable):
 
 def _average_tables(grads, variables, name):
     """The merged gradients of all ranks, one behind the other: the same on all of them, in bits."""
-    pairs = [row_gradient(v, g) for v, g in zip(variables, grads, strict=True)]
-    touched, values = merge([rows for rows, _ in pairs], [values for _, values in pairs])
-    packed = ops.pack_slices([rows.ids for rows in touched], values, 1 / size())
+    merged = merge([table_gradient(v, g) for v, g in zip(variables, grads, strict=True)])
+    ids, values = [each.ids for each in merged], [each.values for each in merged]
+    packed = native.pack_slices(ids, values, 1 / size())
     widths = [variable.output_dim for variable in variables]
-    ids, values = ops.unpack_slices(collectives.gather(packed, name), widths, size())
+    ids, values = native.unpack_slices(collectives.gather(packed, name), widths, size())
     return [
         tf.IndexedSlices(values[i], ids[i], grads[i].dense_shape) for i in range(len(variables))
     ]

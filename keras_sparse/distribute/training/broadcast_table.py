@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.broadcast_arrays import broadcast_pieces
 from keras_sparse.distribute.ranks.collectives import broadcast_object
@@ -23,7 +23,7 @@ def broadcast_table(variable, root_rank):
     initial_rows, history = broadcast_object(state, root_rank, "broadcast_table.state")
     if not is_root:
         variable.set_initial_rows(initial_rows)
-        ops.restore(variable, ops.RuleHistory(*history))
+        native.restore(variable, native.RuleHistory(*history))
         variable.saved_state = None  # nothing here is what this rank has saved
     for keys, records in broadcast_pieces(_records(variable), root_rank, "broadcast_table.rows"):
         if not is_root:
@@ -31,7 +31,7 @@ def broadcast_table(variable, root_rank):
     waiting = variable.export_filter(CHUNK_BYTES // 12)
     for keys, counts in broadcast_pieces(waiting, root_rank, "broadcast_table.filter"):
         if not is_root:
-            ops.import_filter([variable], [keys], [counts])
+            native.import_filter([variable], [keys], [counts])
 
 
 def describe_table(variable):
@@ -54,7 +54,7 @@ def describe_table(variable):
 
 def _history(variable):
     with tf.init_scope():
-        (history,) = ops.export_history([variable])
+        (history,) = native.export_history([variable])
     return tuple(tensor.numpy() for tensor in history)
 
 
@@ -63,7 +63,7 @@ def _records(variable):
     max_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats + 16))
     cursor = 0
     while cursor >= 0:
-        keys, records, cursor = ops.export_raw(variable, cursor, max_rows, False, False)
+        keys, records, cursor = native.export_raw(variable, cursor, max_rows, False, False)
         cursor = int(cursor)
         if len(keys):
             yield keys.numpy(), records.numpy()

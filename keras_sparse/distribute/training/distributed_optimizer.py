@@ -8,14 +8,14 @@ from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.training.average_gradients import average_gradients
-from keras_sparse.distribute.training.clip_over_ranks import clip_over_ranks
+from keras_sparse.distribute.training.squares_over_ranks import squares_over_ranks
 from keras_sparse.distribute.training.step_agreement import agree_on_step
 from keras_sparse.optimizers.multi_optimizer import MultiOptimizer
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 from keras_sparse.optimizers.support.room_check import check_room
-from keras_sparse.optimizers.support.room_check import room_checks
+from keras_sparse.optimizers.support.step import check_gradients
+from keras_sparse.optimizers.support.step import DenseStep
 from keras_sparse.optimizers.support.step_count import optimizers_in
-from keras_sparse.optimizers.support.step_count import step_without_gradients
 
 # Optimizers take their numbers in their first step, which all ranks do together: they are the same
 # on all ranks, as names that Keras counts up need not be.
@@ -101,12 +101,19 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             trainable_variables = list(trainable_variables)
             if grads or size() > 1:
                 self.build(trainable_variables)
-        if size() > 1 and self.built:
-            grads = self._average(grads, trainable_variables or self._variables_built_on)
-        try:
+        if size() == 1 or not self.built:
             self.inner_optimizer.apply(grads, trainable_variables)
-        finally:
-            self._set_over_ranks({}, None)
+            return
+        variables = trainable_variables or self._variables_built_on
+        if grads:
+            check_gradients(grads, variables)
+        name = self._call_name()
+        grads = average_gradients(grads, variables, name)
+        if isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer)):
+            step = self.inner_optimizer.step(grads, variables, *self._squares_over_ranks(name))
+            step.apply(self._check_room(f"{name}.room"))
+        else:
+            DenseStep(self.inner_optimizer, grads, variables).update()
 
     def true_on_all_ranks(self, flag):
         """Returns whether a boolean tensor is true on every rank. All must call it."""
@@ -116,39 +123,19 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         (num_failures,) = collectives.sum_of(failures, f"{self._call_name()}.finite")
         return tf.equal(num_failures, 0)
 
-    def _average(self, grads, variables):
-        if len(grads) != len(variables):
-            raise ValueError(
-                "`grads` must hold one gradient a variable. Received: "
-                f"{len(grads)} gradients for {len(variables)} variables"
+    def _squares_over_ranks(self, name):
+        """Returns the function of each optimizer inside whose norms have parts on other ranks."""
+        optimizers = optimizers_in(self.inner_optimizer)
+        return [
+            functools.partial(squares_over_ranks, tables=tables, name=f"{name}.norms.{i}")
+            if tables and (optimizer.clipnorm or optimizer.global_clipnorm)
+            else None
+            for i, (optimizer, tables) in enumerate(
+                zip(optimizers, self._tables_in_parts, strict=True)
             )
-        name = self._call_name()
-        clippings = {
-            i: _clipping(optimizer, self._tables_in_parts[i], f"{name}.norms.{i}")
-            for i, optimizer in enumerate(optimizers_in(self.inner_optimizer))
-            if isinstance(optimizer, SparseOptimizer)
-        }
-        self._set_over_ranks(clippings, self._checking(f"{name}.room"))
-        if not grads:
-            self._step_without_variables()
-        return average_gradients(grads, variables, name)
+        ]
 
-    def _set_over_ranks(self, clippings, checking):
-        """Sets, for a step alone, what clips and looks for room over ranks."""
-        for i, optimizer in enumerate(optimizers_in(self.inner_optimizer)):
-            if isinstance(optimizer, SparseOptimizer):
-                object.__setattr__(optimizer, "clip_over_ranks", clippings.get(i))
-        if isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer)):
-            object.__setattr__(self.inner_optimizer, "check_room_on_all_ranks", checking)
-
-    def _step_without_variables(self):
-        """Takes part in a step where all variables are other ranks'; Keras leaves it out."""
-        looks_for_room = isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer))
-        checked = room_checks(self.inner_optimizer, [], []) if looks_for_room else []
-        with tf.control_dependencies(checked):
-            step_without_gradients(self.inner_optimizer)
-
-    def _checking(self, name):
+    def _check_room(self, name):
         """Returns what looks for room on all ranks, or `None` if no table has a limit."""
         if not self._has_limit:
             return None
@@ -220,13 +207,6 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
     def from_config(cls, config, custom_objects=None):
         inner = keras.saving.deserialize_keras_object(config["inner_optimizer"], custom_objects)
         return cls(**{**config, "inner_optimizer": inner})
-
-
-def _clipping(optimizer, tables, name):
-    """Returns what clips instead of Keras, or `None` if Keras sees all there is."""
-    if not tables or not (optimizer.clipnorm or optimizer.global_clipnorm):
-        return None
-    return functools.partial(clip_over_ranks, optimizer, tables=tables, name=name)
 
 
 def _check(optimizer):

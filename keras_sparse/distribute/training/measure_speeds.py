@@ -4,7 +4,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks.collectives import alltoall
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import size
@@ -87,7 +87,7 @@ def _step_of(tables):
 
     @tf.function(input_signature=[shapes])
     def step(ids):
-        rows = ops.lookup(tables, ids)
+        rows = native.lookup(tables, ids)
         gradients = [
             tf.IndexedSlices(of_table, of_ids, table.shape)
             for of_table, of_ids, table in zip(rows, ids, tables, strict=True)

@@ -1,8 +1,8 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse.optimizers.support.row_gradient import merge
-from keras_sparse.optimizers.support.row_gradient import RowGradient
+from keras_sparse.optimizers.support.table_gradient import merge
+from keras_sparse.optimizers.support.table_gradient import TableGradient
 
 
 class AccumulatedRows:
@@ -28,15 +28,16 @@ class AccumulatedRows:
     def __len__(self):
         return int(tf.size(self.ids))
 
-    def with_ids(self, rows):
-        """Returns the `RowGradient` of these rows and those of a step."""
+    def ids_with(self, gradient):
+        """Returns the ids of these rows, and of those of a step behind them."""
         with tf.device(self._device):
-            return RowGradient(rows.variable, tf.concat([self.ids, rows.ids], 0))
+            return tf.concat([self.ids, gradient.ids], 0)
 
-    def with_values(self, values):
-        """Returns their gradients, in the order of `with_ids`."""
+    def plus(self, gradient):
+        """Returns the `TableGradient` of these rows and of those of a step, which is merged."""
         with tf.device(self._device):
-            return tf.concat([self.values, values], 0)
+            values = tf.concat([self.values, gradient.values], 0)
+        return TableGradient(gradient.variable, self.ids_with(gradient), values)
 
     def assign(self, ids, values):
         """Replaces them, by int64 ids `(n,)` and float32 values `(n, output_dim)`."""
@@ -56,17 +57,15 @@ class AccumulatedRows:
             self.assign(*(tf.boolean_mask(each, are_kept) for each in (self.ids, self.values)))
 
 
-def add_accumulated(accumulated, touched, values):
+def add_accumulated(accumulated, gradients):
     """Returns the sums of what tables have accumulated and of the gradients of a step.
 
     Args:
         accumulated: List of `AccumulatedRows`.
-        touched, values: As for `merge`, and merged.
+        gradients: List of `TableGradient`, merged.
 
     Returns:
-        `(touched, values)`, merged.
+        List of `TableGradient`, merged.
     """
-    joined = [each.with_ids(rows) for each, rows in zip(accumulated, touched, strict=True)]
-    return merge(
-        joined, [each.with_values(value) for each, value in zip(accumulated, values, strict=True)]
-    )
+    pairs = zip(accumulated, gradients, strict=True)
+    return merge([each.plus(gradient) for each, gradient in pairs])

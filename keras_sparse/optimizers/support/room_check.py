@@ -1,15 +1,15 @@
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.optimizers.support.step_count import is_update
 from keras_sparse.optimizers.support.step_count import run_if
 
 
-def check_room(touched, grads, sum_over_ranks=None):
+def check_room(rows, grads, sum_over_ranks=None):
     """Refuses a step that would make more rows than a table may have.
 
     Args:
-        touched: List of the `RowGradient` of a step whose tables have `max_rows`.
+        rows: List of pairs of a variable with `max_rows` and the ids of its rows in the step.
         grads: List of all gradients of the step. They are there before it is refused: the exchanges
             that make them have ended on all ranks.
         sum_over_ranks: Function of a scalar int32 tensor that returns its sum over all ranks, which
@@ -21,44 +21,46 @@ def check_room(touched, grads, sum_over_ranks=None):
     Raises:
         tf.errors.ResourceExhaustedError: There is no room. Nothing has changed.
     """
-    refusal = ops.check_room([rows.variable for rows in touched], [rows.ids for rows in touched])
+    refusal = native.check_room([variable for variable, _ in rows], [ids for _, ids in rows])
     num_refusals = tf.cast(tf.not_equal(refusal, ""), tf.int32)
     if sum_over_ranks is not None:
         num_refusals = sum_over_ranks(num_refusals)
-    made = [grad for grad in grads if grad is not None]
-    with tf.control_dependencies(tf.nest.flatten(made, expand_composites=True)):
-        return ops.refuse_step(refusal, num_refusals)
+    with tf.control_dependencies(grads):
+        return native.refuse_step(refusal, num_refusals)
 
 
-def room_checks(optimizer, limited, grads, touched=()):
-    """Returns what must have run before any variable of a step is updated: a list of tensors.
+def room_checks(steps, check_over_ranks=None):
+    """Returns what must have run before any variable is updated: a list of tensors.
 
-    The update refuses a step without room by itself, but others would have been updated then.
+    The update of a table refuses a step without room by itself, but others would have been updated
+    then.
 
     Args:
-        optimizer: `SparseOptimizer` or `MultiOptimizer`. Where its `check_room_on_all_ranks` is
-            set, that looks for room as `check_room` does on one rank.
-        limited: List of `RowGradient`: all rows that would change of tables that have `max_rows`.
-        grads: List of all gradients of the step.
-        touched: List of `RowGradient`: all rows that would change, where a step is several updates.
-            Their tables are asked whether they refuse theirs. Defaults to none.
+        steps: List of the `Step` of each optimizer of a model.
+        check_over_ranks: Function that looks for room on all ranks, as `check_room` does on one.
+            Defaults to `None`: there is one rank.
     """
-    on_all_ranks = optimizer.check_room_on_all_ranks
-    looks_for_room = on_all_ranks is not None or limited
-    if not looks_for_room and not touched:
+    tables = [each for step in steps for each in step.tables]
+    has_limit = any(each.variable.max_rows is not None for each in tables)
+    # One optimizer has one update, which a table refuses for all.
+    has_several = sum(bool(step.tables) for step in steps) > 1
+    if check_over_ranks is None and not has_limit and not has_several:
         return []
+    rows = [each for step in steps for each in step.rows()]
+    grads = [each.values for each in tables] + [grad for step in steps for grad in step.grads]
+    grads = tf.nest.flatten(grads, expand_composites=True)
 
     def check():
         checked = []
-        if looks_for_room:
-            checked.append((on_all_ranks or check_room)(limited, grads))
-        if touched:
-            tables = [rows.variable for rows in touched]
+        if check_over_ranks is not None or has_limit:
+            limited = [(variable, ids) for variable, ids in rows if variable.max_rows is not None]
+            checked.append((check_over_ranks or check_room)(limited, grads))
+        if has_several:
             # After the refusal that ranks agree on, and what `check_room` waits for.
-            made = tf.nest.flatten([g for g in grads if g is not None], expand_composites=True)
-            with tf.control_dependencies([*made, *(each for each in checked if each is not None)]):
-                checked.append(ops.check_updates(tables, [rows.ids for rows in touched]))
+            with tf.control_dependencies([*grads, *(each for each in checked if each is not None)]):
+                variables, ids = zip(*rows, strict=True)
+                checked.append(native.check_updates(list(variables), list(ids)))
         with tf.control_dependencies([each for each in checked if each is not None]):
             return tf.constant(True)
 
-    return [run_if(is_update(optimizer), check, lambda: tf.constant(True))]
+    return [run_if(is_update(steps[0].optimizer), check, lambda: tf.constant(True))]

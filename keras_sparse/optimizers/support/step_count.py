@@ -55,26 +55,6 @@ def set_iterations(optimizer, iterations):
         each._iterations.assign(iterations * steps)
 
 
-def step_without_gradients(optimizer):
-    """Counts a step in which an optimizer has no gradient, and takes part in that of other ranks.
-
-    Keras leaves such a step out; the norms of tables on other ranks wait for this one.
-
-    Args:
-        optimizer: `keras.optimizers.Optimizer`, or a `MultiOptimizer`.
-    """
-
-    def clip():
-        for each in optimizers_in(optimizer):
-            clip_over_ranks = getattr(each, "clip_over_ranks", None)
-            if clip_over_ranks is not None:
-                clip_over_ranks([tf.zeros(1)], [None])
-
-    run_if(is_update(optimizer), clip, lambda: None)
-    for each in all_that_count(optimizer):
-        each._iterations.assign_add(1)
-
-
 def all_that_count(optimizer):
     """The optimizers inside, and the `MultiOptimizer` that has them."""
     while hasattr(optimizer, "inner_optimizer"):

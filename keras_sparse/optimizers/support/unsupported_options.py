@@ -53,15 +53,14 @@ def refuse_part_of_row(optimizer, variable):
         )
 
 
-def refuse_norms_of_parts(optimizer, variables):
-    """Raises ValueError if some of the variables of a step are parts of tables.
+def refuse_norms_of_parts(optimizer, gradients):
+    """Raises ValueError if some of the gradients of a step are of parts of tables.
 
     Args:
         optimizer: String. The name of an optimizer that clips by norms, for the error.
-        variables: List of what a step updates: `RowGradient` or variables.
+        gradients: List of `TableGradient`.
     """
-    for variable in (getattr(each, "variable", each) for each in variables):
-        part = getattr(variable, "part", None)
+    for part in (each.part for each in gradients):
         if part is not None:
             raise ValueError(
                 "`clipnorm` and `global_clipnorm` must be those of a `keras_sparse.distribute."

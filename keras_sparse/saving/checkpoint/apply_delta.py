@@ -1,6 +1,6 @@
 import contextlib
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.progress import Progress
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
@@ -148,7 +148,7 @@ class _Changes:
             for _, _, loader in loaded:
                 loader.load_accumulated()
             for variable, kept in zip(self._tables, self._read(), strict=True):
-                ops.apply_changes(variable, *kept)
+                native.apply_changes(variable, *kept)
                 del kept  # before those of the next one are read
             note_loaded(loaded, self._checkpoint.manifest.step)
         return CheckpointInfo.of(self._checkpoint, report)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.table_entry import RowsFile
@@ -68,14 +68,14 @@ class CheckpointReader:
         return sum(part.num_rows for index in indexes for _, part in self.parts(index))
 
     def history(self, index):
-        """Returns the `ops.RuleHistory` of a table."""
+        """Returns the `native.RuleHistory` of a table."""
         table = self.manifest.tables[index]
         saved = table.history
         shape = (saved.num_runs, saved.num_numbers)
         with self._open_group(table) as group:
             lengths = read_array(group, "history_lengths", np.int64, shape[:1], saved.lengths_crc32)
             numbers = read_array(group, "history_numbers", np.float32, shape, saved.numbers_crc32)
-        return ops.RuleHistory(saved.step, saved.first_step, saved.table_step, lengths, numbers)
+        return native.RuleHistory(saved.step, saved.first_step, saved.table_step, lengths, numbers)
 
     @contextlib.contextmanager
     def _open_group(self, table):
@@ -98,7 +98,7 @@ class CheckpointReader:
                 yield read_array(file, name, np.int64, (number,), checksum)
 
     def read(self, index, folder, part, wanted=None):
-        """Yields `(keys, records)` of a part, as `ops.export_raw` has given them.
+        """Yields `(keys, records)` of a part, as `native.export_raw` has given them.
 
         Args:
             index: Integer: the number of the table.
@@ -201,7 +201,7 @@ def _read_segment(folder, part, words):
         if not wanted.any():
             continue
         try:
-            read = ops.read_segment(folder / part.file, words, first, wanted)
+            read = native.read_segment(folder / part.file, words, first, wanted)
         except tf.errors.OpError as error:
             is_read = isinstance(error, (tf.errors.DataLossError, tf.errors.InvalidArgumentError))
             if not is_read or os.strerror(errno.EIO) in error.message:

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
@@ -172,7 +172,7 @@ class _Written:
         if not self._tables:
             return np.zeros(0, np.int64), np.zeros(0, bool)
         with tf.init_scope():
-            return [tensor.numpy() for tensor in ops.snapshot_versions(self._tables)]
+            return [tensor.numpy() for tensor in native.snapshot_versions(self._tables)]
 
     def write_tables(self, base, verbose, links):
         num_rows = sum(variable.num_rows for variable in self._tables)
@@ -236,7 +236,7 @@ class _Written:
             return
         try:
             with tf.init_scope():
-                ops.mark_saved(self._tables, self._versions)
+                native.mark_saved(self._tables, self._versions)
         except tf.errors.FailedPreconditionError:
             return  # they go on to count from where they did
         pairs = zip(self._tables, self._saved, strict=True)

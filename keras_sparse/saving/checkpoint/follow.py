@@ -64,6 +64,12 @@ class Follower:
             loaded as a whole, and after an error of that until another one is.
         path: `pathlib.Path` of the checkpoint or delta with this state, or `None` likewise.
         error: The last exception that a look ended with, or `None` if it went well.
+
+    Example:
+    >>> _ = keras_sparse.saving.save_checkpoint(model, "run/step-000000010")
+    >>> with keras_sparse.serving.follow(model, "run") as follower:
+    ...     isinstance(follower, keras_sparse.serving.Follower), follower.path.name
+    (True, 'step-000000010')
     """
 
     def __init__(self, model, folder, every=60.0, lock=None, verbose=False):

@@ -7,7 +7,7 @@ import pathlib
 import tensorflow as tf
 
 from keras_sparse import checks
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
@@ -266,8 +266,8 @@ def _mark_loaded(loaded):
         return
     variables = [variable for variable, _, _ in loaded]
     with tf.init_scope():
-        versions, _ = ops.snapshot_versions(variables)
-        ops.mark_saved(variables, versions)
+        versions, _ = native.snapshot_versions(variables)
+        native.mark_saved(variables, versions)
     for variable, _, loader in loaded:
         # Records that were made anew from those saved are not in its files.
         variable.saved_state = None

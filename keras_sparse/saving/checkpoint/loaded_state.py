@@ -2,7 +2,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.tables.tables_of import tables_of
 
 
@@ -14,7 +14,7 @@ class LoadedState:
         step: Integer: `CheckpointInfo.step`.
         number: Integer: the table's place among those of the checkpoint.
         files: What has been read of it, as `TableLoader.files` gives it.
-        version: Integer, of the table then: `ops.snapshot_versions`.
+        version: Integer, of the table then: `native.snapshot_versions`.
     """
 
     step: int
@@ -55,4 +55,4 @@ def _versions(variables):
     if not variables:
         return []
     with tf.init_scope():
-        return ops.snapshot_versions(variables)[0].numpy().tolist()
+        return native.snapshot_versions(variables)[0].numpy().tolist()

@@ -73,7 +73,7 @@ class SegmentFile:
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """The steps that rows of a table may have missed: see `ops.export_history`.
+    """The steps that rows of a table may have missed: see `native.export_history`.
 
     Args:
         step: Integer. The last one.

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.saving.checkpoint.column_joiner import ColumnJoiner
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.saved_ages import ages_now
@@ -101,11 +101,11 @@ class TableLoader:
                 yield each, folder, part
 
     def later_history(self):
-        """Returns the `ops.RuleHistory` that `ops.apply_changes` takes with `read_changes`."""
+        """Returns the `RuleHistory` that `native.apply_changes` takes with `read_changes`."""
         return self._history() if self._is_as_it_lay else self._own_history()
 
     def read_changes(self, files, history, progress):
-        """Yields what comes after `files`, as `ops.apply_changes` takes it.
+        """Yields what comes after `files`, as `native.apply_changes` takes it.
 
         Args:
             files: The tuple that `files()` has returned.
@@ -137,7 +137,7 @@ class TableLoader:
         """Returns that of a table that takes rows alone, at the clock that tells their ages."""
         variable = self._variable
         with tf.init_scope():
-            (history,) = ops.export_history([variable])
+            (history,) = native.export_history([variable])
         if variable.ages_in_seconds:
             return history._replace(table_step=np.uint32(seconds_now()))
         table = self._saved[0].table
@@ -199,14 +199,14 @@ class TableLoader:
         if not self._has_grown:
             variable.set_initial_rows(self._saved[0].table.initial_rows)
         if self._is_as_it_lay:
-            ops.restore(variable, self._history())
+            native.restore(variable, self._history())
         elif self._has_grown:
             variable.clear()
         else:
-            ops.clear_tables([variable])
+            native.clear_tables([variable])
             if variable.keeps_ages and variable.rule is None:
                 # So that a later state's clock says how much older its rows are: see read_changes.
-                ops.restore(variable, self._own_history())
+                native.restore(variable, self._own_history())
         if not all(_has_columns(each.part, self._part) for each in self._saved):
             importers = {each: self._caught_up(each) for each in self._saved}
             slot_names = self._saved[0].table.slot_names if self._same_slots else ()
@@ -216,7 +216,7 @@ class TableLoader:
             for saved, folder, part in self._parts_after():
                 erased, pieces = self._read_part(saved, folder, part, progress)
                 if len(erased) > 0:
-                    ops.erase_rows([variable], [erased])
+                    native.erase_rows([variable], [erased])
                 for piece in pieces:
                     variable.import_local(*piece)
         self._load_filter()
@@ -273,7 +273,7 @@ class TableLoader:
         table = saved.table
         if table.rule is None:
             return lambda raw: raw[:, : table.record_floats]
-        rule = ops.SavedRule(
+        rule = native.SavedRule(
             table.rule,
             table.rule_constants,
             table.rule_weight_decay,
@@ -296,7 +296,7 @@ class TableLoader:
         )
         merged = ((k, c) for _, k, c in pieces) if len(some) == 1 else None
         for keys, counts in merged or merge_filters(layout, pieces, MAX_ENTRIES):
-            ops.import_filter([self._variable], [keys], [counts])
+            native.import_filter([self._variable], [keys], [counts])
 
 
 def _describe(table):

@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.table_entry import History
@@ -111,7 +111,7 @@ class TableWriter:
 
     def _write_history(self):
         with tf.init_scope():
-            (history,) = ops.export_history([self._variable])
+            (history,) = native.export_history([self._variable])
         lengths, numbers = history.run_lengths.numpy(), history.numbers.numpy()
         num_runs, num_numbers = numbers.shape
         return History(
@@ -150,7 +150,7 @@ class TableWriter:
         cursor = 0
         while cursor >= 0:
             with tf.init_scope():
-                keys, records, cursor = ops.export_raw(
+                keys, records, cursor = native.export_raw(
                     self._variable, cursor, chunk_rows, only_changed, only_unlinked
                 )
             cursor = int(cursor)
@@ -160,13 +160,13 @@ class TableWriter:
 
     def _erased_keys(self):
         with tf.init_scope():
-            return ops.erased_keys([self._variable])[0].numpy()
+            return native.erased_keys([self._variable])[0].numpy()
 
     def _link_segments(self):
         """Returns the parts of the SSD tiers, or `None` if they cannot be linked."""
         try:
             with tf.init_scope():
-                linked = ops.link_files(self._variable, str(self._folder / self._link_prefix))
+                linked = native.link_files(self._variable, str(self._folder / self._link_prefix))
         except (tf.errors.FailedPreconditionError, tf.errors.ResourceExhaustedError):
             # On another file system, perhaps: then their rows are copied.
             for path in self._folder.iterdir():

@@ -5,7 +5,7 @@ import weakref
 
 import numpy as np
 
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import load_number
@@ -144,7 +144,7 @@ def _load(variable, store, load):
     else:
         variable.set_initial_rows(header.initial_rows)
         if variable.is_dynamic or not same_slots:
-            ops.clear_tables([variable])
+            native.clear_tables([variable])
     progress = Progress(header.num_rows, "thousand rows", 1000)
     cut = PartSelector(TablePart.of_whole(variable))
     layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
@@ -163,7 +163,7 @@ def _load(variable, store, load):
     if has_filter:
         for keys, counts in read_filter_chunks(header, store):
             keys, counts = cut.entries(header.filter.layout, keys, counts)
-            ops.import_filter([variable], [keys], [counts])
+            native.import_filter([variable], [keys], [counts])
 
 
 def has_same_slots(variable, saved):

@@ -16,7 +16,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int kMaxShardBits = 6;
+constexpr int kMaxFilterShardBits = 6;
 // Enough counters for the shards of a filter to hold nearly the same number of keys.
 constexpr int64_t kLeastShardCounters = 4096;
 constexpr int kMaxHashes = 64;
@@ -38,7 +38,7 @@ class CountingBloomFilter : public AdmissionFilter {
     created->counts_occurrences_ = counts_occurrences;
     created->num_hashes_ = num_hashes;
     int bits = 0;
-    while (bits < kMaxShardBits && num_counters >> (bits + 1) >= kLeastShardCounters) ++bits;
+    while (bits < kMaxFilterShardBits && num_counters >> (bits + 1) >= kLeastShardCounters) ++bits;
     created->shard_bits_ = bits;
     // Whole cache lines, so that threads at work on neighbours do not slow each other.
     const auto line = static_cast<int64_t>(kCacheLineBytes / sizeof(Count));
@@ -216,7 +216,7 @@ Status CreateFor(double filter_freq, bool counts_occurrences, int64_t num_counte
                                             num_counters, num_hashes, filter);
 }
 
-Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* filter) {
+Status CreateCbfFilter(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* filter) {
   const double filter_freq = options.constants.at("filter_freq");
   const double num_elements = options.constants.at("max_element_size");
   const double probability = options.constants.at("false_positive_probability");
@@ -253,7 +253,7 @@ const bool kRegistered =
     AdmissionFilter::Register("cbf",
                               {"filter_freq", "counts_occurrences", "max_element_size",
                                "false_positive_probability", "counter_bits"},
-                              Create);
+                              CreateCbfFilter);
 
 }  // namespace
 }  // namespace keras_sparse

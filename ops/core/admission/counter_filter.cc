@@ -97,7 +97,7 @@ class CounterFilter : public AdmissionFilter {
   std::vector<Shard> shards_;
 };
 
-Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* filter) {
+Status CreateCounterFilter(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* filter) {
   const double filter_freq = options.constants.at("filter_freq");
   if (!(filter_freq >= 1 && filter_freq <= UINT32_MAX) || filter_freq != std::floor(filter_freq)) {
     return InvalidArgument("`filter_freq` must be an integer in [1, 2^32). Received: filter_freq=" +
@@ -108,8 +108,8 @@ Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* fi
   return Status::Ok();
 }
 
-const bool kRegistered =
-    AdmissionFilter::Register("counter", {"filter_freq", "counts_occurrences"}, Create);
+const bool kRegistered = AdmissionFilter::Register("counter", {"filter_freq", "counts_occurrences"},
+                                                   CreateCounterFilter);
 
 }  // namespace
 }  // namespace keras_sparse

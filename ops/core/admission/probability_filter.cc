@@ -11,7 +11,7 @@ namespace {
 // Sets these draws apart from those of an initial row, which may have the same seed.
 constexpr uint32_t kSalt = 0x41646D69;
 // Any cut does: keys have nothing to do with each other.
-constexpr int kMaxPartitionBits = 30;
+constexpr int kProbabilityBits = 30;
 
 // Entries 0 to 3 are the low and high words of the steps so far and of the seed.
 class ProbabilityFilter : public AdmissionFilter {
@@ -19,7 +19,7 @@ class ProbabilityFilter : public AdmissionFilter {
   ProbabilityFilter(double probability, int64_t seed)
       : probability_(probability), seed_(static_cast<uint64_t>(seed)) {}
 
-  int max_partition_bits() const override { return kMaxPartitionBits; }
+  int max_partition_bits() const override { return kProbabilityBits; }
   void BeginStep() override { ++step_; }
 
   bool WouldAdmit(int64_t key, uint32_t /*num_occurrences*/) const override {
@@ -74,7 +74,8 @@ class ProbabilityFilter : public AdmissionFilter {
   uint64_t step_ = 0;
 };
 
-Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* filter) {
+Status CreateProbabilityFilter(const FilterOptions& options,
+                               std::unique_ptr<AdmissionFilter>* filter) {
   const double probability = options.constants.at("probability");
   if (!(probability > 0 && probability <= 1)) {
     return InvalidArgument("`p` must be above 0 and at most 1. Received: p=" +
@@ -84,7 +85,8 @@ Status Create(const FilterOptions& options, std::unique_ptr<AdmissionFilter>* fi
   return Status::Ok();
 }
 
-const bool kRegistered = AdmissionFilter::Register("probability", {"probability"}, Create);
+const bool kRegistered =
+    AdmissionFilter::Register("probability", {"probability"}, CreateProbabilityFilter);
 
 }  // namespace
 }  // namespace keras_sparse

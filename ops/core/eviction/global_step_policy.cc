@@ -19,7 +19,8 @@ class GlobalStep : public EvictionPolicy {
   uint32_t steps_to_live_;
 };
 
-Status Create(const EvictionOptions& options, std::unique_ptr<EvictionPolicy>* policy) {
+Status CreateGlobalStepPolicy(const EvictionOptions& options,
+                              std::unique_ptr<EvictionPolicy>* policy) {
   const double steps = options.constants.at("steps_to_live");
   // Ages wrap at 2^32: half of that is left for a row to be found in.
   if (!(steps >= 1 && steps < 0x1p31) || steps != std::floor(steps)) {
@@ -32,7 +33,8 @@ Status Create(const EvictionOptions& options, std::unique_ptr<EvictionPolicy>* p
   return Status::Ok();
 }
 
-const bool kRegistered = EvictionPolicy::Register("global_step", {"steps_to_live"}, Create);
+const bool kRegistered =
+    EvictionPolicy::Register("global_step", {"steps_to_live"}, CreateGlobalStepPolicy);
 
 }  // namespace
 }  // namespace keras_sparse

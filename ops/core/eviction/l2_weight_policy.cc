@@ -40,7 +40,8 @@ class L2Weight : public EvictionPolicy {
   double threshold_;
 };
 
-Status Create(const EvictionOptions& options, std::unique_ptr<EvictionPolicy>* policy) {
+Status CreateL2WeightPolicy(const EvictionOptions& options,
+                            std::unique_ptr<EvictionPolicy>* policy) {
   const double threshold = options.constants.at("l2_weight_threshold");
   if (!(threshold > 0 && std::isfinite(threshold))) {
     return InvalidArgument(
@@ -51,7 +52,8 @@ Status Create(const EvictionOptions& options, std::unique_ptr<EvictionPolicy>* p
   return Status::Ok();
 }
 
-const bool kRegistered = EvictionPolicy::Register("l2_weight", {"l2_weight_threshold"}, Create);
+const bool kRegistered =
+    EvictionPolicy::Register("l2_weight", {"l2_weight_threshold"}, CreateL2WeightPolicy);
 
 }  // namespace
 }  // namespace keras_sparse

@@ -14,12 +14,13 @@ class Lfu : public EvictionPolicy {
   }
 };
 
-Status Create(const EvictionOptions& /*options*/, std::unique_ptr<EvictionPolicy>* policy) {
+Status CreateLfuPolicy(const EvictionOptions& /*options*/,
+                       std::unique_ptr<EvictionPolicy>* policy) {
   *policy = std::make_unique<Lfu>();
   return Status::Ok();
 }
 
-const bool kRegistered = EvictionPolicy::Register("lfu", {}, Create);
+const bool kRegistered = EvictionPolicy::Register("lfu", {}, CreateLfuPolicy);
 
 }  // namespace
 }  // namespace keras_sparse

@@ -13,12 +13,13 @@ class Lru : public EvictionPolicy {
   }
 };
 
-Status Create(const EvictionOptions& /*options*/, std::unique_ptr<EvictionPolicy>* policy) {
+Status CreateLruPolicy(const EvictionOptions& /*options*/,
+                       std::unique_ptr<EvictionPolicy>* policy) {
   *policy = std::make_unique<Lru>();
   return Status::Ok();
 }
 
-const bool kRegistered = EvictionPolicy::Register("lru", {}, Create);
+const bool kRegistered = EvictionPolicy::Register("lru", {}, CreateLruPolicy);
 
 }  // namespace
 }  // namespace keras_sparse

@@ -18,7 +18,8 @@ class TimeToLive : public EvictionPolicy {
   double seconds_;
 };
 
-Status Create(const EvictionOptions& options, std::unique_ptr<EvictionPolicy>* policy) {
+Status CreateTimeToLivePolicy(const EvictionOptions& options,
+                              std::unique_ptr<EvictionPolicy>* policy) {
   const double seconds = options.constants.at("seconds");
   // Ages wrap at 2^32: half of that is left for a row to be found in.
   if (!(seconds >= 1 && seconds < 0x1p31)) {
@@ -29,7 +30,8 @@ Status Create(const EvictionOptions& options, std::unique_ptr<EvictionPolicy>* p
   return Status::Ok();
 }
 
-const bool kRegistered = EvictionPolicy::Register("time_to_live", {"seconds"}, Create);
+const bool kRegistered =
+    EvictionPolicy::Register("time_to_live", {"seconds"}, CreateTimeToLivePolicy);
 
 }  // namespace
 }  // namespace keras_sparse

@@ -12,24 +12,24 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kIdsPerRun = 512;
-constexpr int64_t kNanosecondsPerId = 20;
+constexpr int64_t kIdsPerReplyRun = 512;
+constexpr int64_t kNanosecondsPerReplyId = 20;
 
 // Some consecutive bags of one input.
-struct Run {
+struct ReplyRun {
   size_t input;
   int64_t first_bag;
   int64_t last_bag;
 };
 
-void ForEachRun(const std::vector<CombinedInput>& inputs, Executor* executor,
-                const std::function<void(const Run&)>& body) {
-  std::vector<Run> runs;
+void ForEachReplyRun(const std::vector<CombinedInput>& inputs, Executor* executor,
+                     const std::function<void(const ReplyRun&)>& body) {
+  std::vector<ReplyRun> runs;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::vector<int64_t> cuts = CutBags(inputs[i].bags, kIdsPerRun);
+    const std::vector<int64_t> cuts = CutBags(inputs[i].bags, kIdsPerReplyRun);
     for (size_t c = 0; c + 1 < cuts.size(); ++c) runs.push_back({i, cuts[c], cuts[c + 1]});
   }
-  executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
+  executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerReplyRun * kNanosecondsPerReplyId,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) body(runs[static_cast<size_t>(i)]);
                         });
@@ -44,8 +44,8 @@ void Prefetch(const ReplyColumns& columns, const CombinedInput& input, int64_t b
 
 // What follows fills the columns of an output that begin where `output` does.
 
-void CopyRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run,
-             const OutputRows& output) {
+void CopyReplies(const ReplyColumns& columns, const CombinedInput& input, const ReplyRun& run,
+                 const OutputRows& output) {
   for (int64_t i = run.first_bag; i < run.last_bag; ++i) {
     if (i % kBlockRows == 0) Prefetch(columns, input, i + kBlockRows, i + 2 * kBlockRows);
     const float* row = columns.Row(input.positions[i]);
@@ -57,8 +57,8 @@ void CopyRun(const ReplyColumns& columns, const CombinedInput& input, const Run&
   }
 }
 
-void PoolRun(const ReplyColumns& columns, const CombinedInput& input, const Run& run,
-             const OutputRows& output) {
+void PoolReplies(const ReplyColumns& columns, const CombinedInput& input, const ReplyRun& run,
+                 const OutputRows& output) {
   std::array<const float*, kBlockRows> rows;
   std::vector<float> sums(output.are_floats() ? 0 : static_cast<size_t>(columns.num_columns));
   for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
@@ -104,12 +104,12 @@ void CombineRows(const ExchangeLayout& layout,
                  const std::vector<std::vector<ReplyColumns>>& columns,
                  const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                  Executor* executor) {
-  ForEachRun(inputs, executor, [&](const Run& run) {
+  ForEachReplyRun(inputs, executor, [&](const ReplyRun& run) {
     const CombinedInput& input = inputs[run.input];
     const OutputRows output = outputs[run.input].Of(layout.tables[input.table].dim);
     for (const ReplyColumns& each : columns[input.table]) {
       const bool pools = input.bags.combiner != Combiner::kNone;
-      (pools ? PoolRun : CopyRun)(each, input, run, output.From(each.first_column));
+      (pools ? PoolReplies : CopyReplies)(each, input, run, output.From(each.first_column));
     }
   });
 }
@@ -119,7 +119,7 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
                             const std::vector<CombinedInput>& inputs,
                             const std::vector<GradientRows>& output_grads,
                             const std::vector<float*>& weight_grads, Executor* executor) {
-  ForEachRun(inputs, executor, [&](const Run& run) {
+  ForEachReplyRun(inputs, executor, [&](const ReplyRun& run) {
     const CombinedInput& input = inputs[run.input];
     RowsAsFloats rows(output_grads[run.input], layout.tables[input.table].dim);
     float* grads = weight_grads[run.input];

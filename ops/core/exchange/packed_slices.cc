@@ -8,9 +8,9 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kWordsPerId = 2;
+constexpr int64_t kWordsPerSliceId = 2;
 constexpr size_t kWordBytes = sizeof(int32_t);
-static_assert(sizeof(float) == kWordBytes && sizeof(int64_t) == kWordsPerId * kWordBytes);
+static_assert(sizeof(float) == kWordBytes && sizeof(int64_t) == kWordsPerSliceId * kWordBytes);
 
 size_t BytesOf(int64_t num_words) { return static_cast<size_t>(num_words) * kWordBytes; }
 
@@ -19,7 +19,7 @@ void CopyWords(const void* from, int64_t num_words, void* to) {
   if (num_words > 0) std::memcpy(to, from, BytesOf(num_words));
 }
 
-Status Malformed(int64_t rank, const std::string& rule, const std::string& received) {
+Status MalformedSlices(int64_t rank, const std::string& rule, const std::string& received) {
   return InvalidArgument("Packed gradients must " + rule +
                          "; give all ranks the same model. Received: rank " + std::to_string(rank) +
                          " with " + received);
@@ -36,7 +36,7 @@ Status CountPackedWords(const std::vector<RowSlices>& tables, int64_t* num_words
           "table instead. Received: table " +
           std::to_string(t) + " with " + std::to_string(tables[t].num_ids));
     }
-    *num_words += tables[t].num_ids * (kWordsPerId + tables[t].width);
+    *num_words += tables[t].num_ids * (kWordsPerSliceId + tables[t].width);
   }
   return Status::Ok();
 }
@@ -45,8 +45,8 @@ void PackSlices(const std::vector<RowSlices>& tables, float scale, int32_t* word
   *words++ = static_cast<int32_t>(tables.size());
   for (const RowSlices& table : tables) *words++ = static_cast<int32_t>(table.num_ids);
   for (const RowSlices& table : tables) {
-    CopyWords(table.ids, kWordsPerId * table.num_ids, words);
-    words += kWordsPerId * table.num_ids;
+    CopyWords(table.ids, kWordsPerSliceId * table.num_ids, words);
+    words += kWordsPerSliceId * table.num_ids;
     const int64_t num_values = table.num_ids * table.width;
     for (int64_t i = 0; i < num_values; ++i) {
       const float value = scale * table.values[i];
@@ -65,8 +65,8 @@ Status PackedSlices::Open(const int32_t* words, int64_t num_words, std::vector<i
     KERAS_SPARSE_RETURN_IF_ERROR(slices->ReadRank(rank, &words, &num_words));
   }
   if (num_words > 0) {
-    return Malformed(num_ranks - 1, "end with those of the last rank",
-                     std::to_string(num_words) + " words more");
+    return MalformedSlices(num_ranks - 1, "end with those of the last rank",
+                           std::to_string(num_words) + " words more");
   }
   return Status::Ok();
 }
@@ -74,12 +74,13 @@ Status PackedSlices::Open(const int32_t* words, int64_t num_words, std::vector<i
 Status PackedSlices::ReadRank(int64_t rank, const int32_t** words, int64_t* num_words) {
   const auto num_tables = static_cast<int64_t>(widths_.size());
   if (*num_words < 1 + num_tables) {
-    return Malformed(rank, "begin with the counts of " + std::to_string(num_tables) + " tables",
-                     std::to_string(*num_words) + " words");
+    return MalformedSlices(rank,
+                           "begin with the counts of " + std::to_string(num_tables) + " tables",
+                           std::to_string(*num_words) + " words");
   }
   if (**words != num_tables) {
-    return Malformed(rank, "be of " + std::to_string(num_tables) + " tables",
-                     std::to_string(**words) + " tables");
+    return MalformedSlices(rank, "be of " + std::to_string(num_tables) + " tables",
+                           std::to_string(**words) + " tables");
   }
   const int32_t* counts = *words + 1;
   *words += 1 + num_tables;
@@ -87,15 +88,16 @@ Status PackedSlices::ReadRank(int64_t rank, const int32_t** words, int64_t* num_
   for (size_t t = 0; t < widths_.size(); ++t) {
     const int64_t num_ids = counts[t];
     // By division, as a product of what anyone could have sent may not fit.
-    if (num_ids < 0 || num_ids > *num_words / (kWordsPerId + widths_[t])) {
-      return Malformed(rank, "have a row of " + std::to_string(widths_[t]) + " values for each id",
-                       std::to_string(num_ids) + " ids of table " + std::to_string(t) + " in " +
-                           std::to_string(*num_words) + " words");
+    if (num_ids < 0 || num_ids > *num_words / (kWordsPerSliceId + widths_[t])) {
+      return MalformedSlices(rank,
+                             "have a row of " + std::to_string(widths_[t]) + " values for each id",
+                             std::to_string(num_ids) + " ids of table " + std::to_string(t) +
+                                 " in " + std::to_string(*num_words) + " words");
     }
     pieces_[t].push_back({*words, num_ids});
     num_ids_[t] += num_ids;
-    *words += num_ids * (kWordsPerId + widths_[t]);
-    *num_words -= num_ids * (kWordsPerId + widths_[t]);
+    *words += num_ids * (kWordsPerSliceId + widths_[t]);
+    *num_words -= num_ids * (kWordsPerSliceId + widths_[t]);
   }
   return Status::Ok();
 }
@@ -103,8 +105,8 @@ Status PackedSlices::ReadRank(int64_t rank, const int32_t** words, int64_t* num_
 void PackedSlices::Copy(size_t table, int64_t* ids, float* values) const {
   const int64_t width = widths_[table];
   for (const Piece& piece : pieces_[table]) {
-    CopyWords(piece.words, kWordsPerId * piece.num_ids, ids);
-    CopyWords(piece.words + kWordsPerId * piece.num_ids, piece.num_ids * width, values);
+    CopyWords(piece.words, kWordsPerSliceId * piece.num_ids, ids);
+    CopyWords(piece.words + kWordsPerSliceId * piece.num_ids, piece.num_ids * width, values);
     ids += piece.num_ids;
     values += piece.num_ids * width;
   }

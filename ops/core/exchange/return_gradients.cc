@@ -11,9 +11,9 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerTable = 100000;
+constexpr int64_t kNanosecondsPerReturnedTable = 100000;
 constexpr int64_t kRowsPerRun = 512;
-constexpr int64_t kNanosecondsPerRow = 30;
+constexpr int64_t kNanosecondsPerGradient = 30;
 constexpr int64_t kNanosecondsPerCopy = 50000;
 
 // Where the reply rows of a table are used: those of row j are uses [first[j], first[j + 1]), in
@@ -118,13 +118,13 @@ void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& col
 }
 
 // Some reply rows of a table.
-struct Run {
+struct GradientRun {
   size_t table;
   int64_t begin;
   int64_t end;
 };
 
-void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const Run& run,
+void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const GradientRun& run,
             float scale) {
   for (const ReplyColumns& each : columns) {
     size_t prefetched = uses.first[static_cast<size_t>(run.begin)];
@@ -147,23 +147,24 @@ void ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
                      const std::vector<GradientRows>& output_grads, float scale,
                      const std::vector<std::vector<ReplyColumns>>& columns, Executor* executor) {
   std::vector<Uses> uses(layout.tables.size());
-  executor->ParallelFor(
-      static_cast<int64_t>(uses.size()), kNanosecondsPerTable, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const auto t = static_cast<size_t>(i);
-          uses[t] = FindUses(inputs, output_grads, t, rows.num_rows(t), layout.tables[t].dim);
-        }
-      });
-  std::vector<Run> runs;
+  executor->ParallelFor(static_cast<int64_t>(uses.size()), kNanosecondsPerReturnedTable,
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t i = begin; i < end; ++i) {
+                            const auto t = static_cast<size_t>(i);
+                            uses[t] = FindUses(inputs, output_grads, t, rows.num_rows(t),
+                                               layout.tables[t].dim);
+                          }
+                        });
+  std::vector<GradientRun> runs;
   for (size_t t = 0; t < uses.size(); ++t) {
     for (int64_t begin = 0; begin < rows.num_rows(t); begin += kRowsPerRun) {
       runs.push_back({t, begin, std::min(begin + kRowsPerRun, rows.num_rows(t))});
     }
   }
-  executor->ParallelFor(static_cast<int64_t>(runs.size()), kRowsPerRun * kNanosecondsPerRow,
+  executor->ParallelFor(static_cast<int64_t>(runs.size()), kRowsPerRun * kNanosecondsPerGradient,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) {
-                            const Run& run = runs[static_cast<size_t>(i)];
+                            const GradientRun& run = runs[static_cast<size_t>(i)];
                             SumRun(uses[run.table], columns[run.table], run, scale);
                           }
                         });

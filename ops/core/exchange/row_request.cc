@@ -11,8 +11,8 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int kMaxPartitionBits = 16;
-constexpr int64_t kNanosecondsPerTable = 100000;
+constexpr int kMaxRequestBits = 16;
+constexpr int64_t kNanosecondsPerRequest = 100000;
 constexpr int64_t kCountWords = 4;
 constexpr int64_t kWordsPerId = 2;
 constexpr int64_t kBytesPerWord = 4;
@@ -76,7 +76,7 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
                            std::to_string(table.num_ids));
   }
   result->FindDistinct(executor);
-  executor->ParallelFor(static_cast<int64_t>(result->tables_.size()), kNanosecondsPerTable,
+  executor->ParallelFor(static_cast<int64_t>(result->tables_.size()), kNanosecondsPerRequest,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t t = begin; t < end; ++t) {
                             result->ChooseForm(static_cast<size_t>(t));
@@ -138,7 +138,7 @@ void RowRequest::FindDistinct(Executor* executor) {
   std::vector<IdList> lists;
   lists.reserve(tables_.size());
   for (size_t t = 0; t < tables_.size(); ++t) {
-    lists.push_back({tables_[t].ids, tables_[t].num_ids, kMaxPartitionBits, nullptr,
+    lists.push_back({tables_[t].ids, tables_[t].num_ids, kMaxRequestBits, nullptr,
                      layout_.tables[t].max_entries});
   }
   const DistinctIds distinct(lists, executor);

@@ -7,9 +7,9 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kWordsPerId = 2;
+constexpr int64_t kWordsPerServedId = 2;
 
-Status Malformed(size_t rank) {
+Status MalformedRequest(size_t rank) {
   return Status(StatusCode::kDataLoss, "what rank " + std::to_string(rank) +
                                            " asks for must be ids and bags of them. Received: a "
                                            "block that is too short, too long or points beyond it");
@@ -19,7 +19,7 @@ Status Malformed(size_t rank) {
 
 int64_t ServedRows::Asked::Id(int64_t place) const {
   int64_t id;
-  std::memcpy(&id, ids + kWordsPerId * place, sizeof(id));
+  std::memcpy(&id, ids + kWordsPerServedId * place, sizeof(id));
   return id;
 }
 
@@ -38,36 +38,36 @@ Status ServedRows::Create(const ExchangeLayout& layout, const std::vector<Block>
 Status ServedRows::ReadBlock(size_t rank, const Word* block, const Word* end) {
   for (OwnPart& part : parts_) {
     Asked asked;
-    if (end - block < 4) return Malformed(rank);
+    if (end - block < 4) return MalformedRequest(rank);
     asked.num_ids = *block++;
     asked.num_single = *block++;
     asked.num_bags = *block++;
     asked.num_bag_ids = *block++;
     const bool counts = asked.num_ids >= 0 && asked.num_single >= 0 && asked.num_bags >= 0 &&
                         asked.num_bag_ids >= 0 && asked.num_single <= asked.num_ids;
-    const int64_t needed = kWordsPerId * asked.num_ids + asked.num_bags + asked.num_bag_ids;
-    if (!counts || end - block < needed) return Malformed(rank);
+    const int64_t needed = kWordsPerServedId * asked.num_ids + asked.num_bags + asked.num_bag_ids;
+    if (!counts || end - block < needed) return MalformedRequest(rank);
     asked.ids = block;
-    asked.lengths = asked.ids + kWordsPerId * asked.num_ids;
+    asked.lengths = asked.ids + kWordsPerServedId * asked.num_ids;
     asked.places = asked.lengths + asked.num_bags;
     block += needed;
     int64_t num_bag_ids = 0;
     if (asked.num_bags > 0) asked.bag_splits.push_back(0);
     for (int64_t b = 0; b < asked.num_bags; ++b) {
-      if (asked.lengths[b] < 0) return Malformed(rank);
+      if (asked.lengths[b] < 0) return MalformedRequest(rank);
       num_bag_ids += asked.lengths[b];
       asked.bag_splits.push_back(num_bag_ids);
     }
-    if (num_bag_ids != asked.num_bag_ids) return Malformed(rank);
+    if (num_bag_ids != asked.num_bag_ids) return MalformedRequest(rank);
     for (int64_t i = 0; i < num_bag_ids; ++i) {
-      if (asked.places[i] < 0 || asked.places[i] >= asked.num_ids) return Malformed(rank);
+      if (asked.places[i] < 0 || asked.places[i] >= asked.num_ids) return MalformedRequest(rank);
     }
     part.num_ids += asked.num_single + asked.num_bag_ids;
     part.num_rows += asked.num_rows();
     part.num_bags += asked.num_bags;
     part.asked.push_back(std::move(asked));
   }
-  return block == end ? Status::Ok() : Malformed(rank);
+  return block == end ? Status::Ok() : MalformedRequest(rank);
 }
 
 void ServedRows::WriteIds(size_t part, int64_t* ids, int64_t* splits) const {

@@ -20,7 +20,7 @@
 namespace keras_sparse {
 namespace {
 
-Status Failure(const std::string& what, const std::string& path, int error) {
+Status FailedCall(const std::string& what, const std::string& path, int error) {
   const bool is_full =
       error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE || error == ENFILE;
   const StatusCode code = is_full        ? StatusCode::kResourceExhausted
@@ -30,7 +30,7 @@ Status Failure(const std::string& what, const std::string& path, int error) {
 }
 
 Status FailureAt(const std::string& what, const std::string& path, int64_t offset, int error) {
-  return Failure(what + " at byte " + std::to_string(offset) + " of", path, error);
+  return FailedCall(what + " at byte " + std::to_string(offset) + " of", path, error);
 }
 
 class PosixFile : public File {
@@ -114,7 +114,7 @@ class PosixFileSystem : public FileSystem {
 
   Status CreateFile(const std::string& path, std::unique_ptr<File>* file) override {
     const int descriptor = ::open(path.c_str(), kCreate, 0644);
-    if (descriptor < 0) return Failure("create", path, errno);
+    if (descriptor < 0) return FailedCall("create", path, errno);
     *file = std::make_unique<PosixFile>(path, descriptor);
     return Status::Ok();
   }
@@ -123,7 +123,7 @@ class PosixFileSystem : public FileSystem {
     const int descriptor = ::open(path.c_str(), kCreate | O_DIRECT, 0644);
     if (descriptor < 0) {
       const int error = errno;
-      if (error != EINVAL) return Failure("create", path, error);
+      if (error != EINVAL) return FailedCall("create", path, error);
       (void)::unlink(path.c_str());  // which is there, but not open
       return FailedPrecondition("'" + path + "' cannot be opened with O_DIRECT");
     }
@@ -134,50 +134,50 @@ class PosixFileSystem : public FileSystem {
 
   Status OpenFile(const std::string& path, std::unique_ptr<File>* file) override {
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return Failure("open", path, errno);
+    if (descriptor < 0) return FailedCall("open", path, errno);
     *file = std::make_unique<PosixFile>(path, descriptor);
     return Status::Ok();
   }
 
   Status RemoveFile(const std::string& path) override {
     if (IsForked()) return NotOurs(path);
-    return ::unlink(path.c_str()) == 0 ? Status::Ok() : Failure("remove", path, errno);
+    return ::unlink(path.c_str()) == 0 ? Status::Ok() : FailedCall("remove", path, errno);
   }
 
   Status LinkFile(const std::string& path, const std::string& second) override {
     return ::link(path.c_str(), second.c_str()) == 0
                ? Status::Ok()
-               : Failure("link '" + path + "' to", second, errno);
+               : FailedCall("link '" + path + "' to", second, errno);
   }
 
   Status MakeFolder(const std::string& path) override {
     std::error_code error;
     std::filesystem::create_directories(path, error);
-    return error ? Failure("make folder", path, error.value()) : Status::Ok();
+    return error ? FailedCall("make folder", path, error.value()) : Status::Ok();
   }
 
   Status RemoveFolder(const std::string& path) override {
     if (IsForked()) return NotOurs(path);
     std::error_code error;
     std::filesystem::remove_all(path, error);
-    return error ? Failure("remove folder", path, error.value()) : Status::Ok();
+    return error ? FailedCall("remove folder", path, error.value()) : Status::Ok();
   }
 
   Status RemoveEmptyFolder(const std::string& path) override {
     if (IsForked()) return NotOurs(path);
-    return ::rmdir(path.c_str()) == 0 ? Status::Ok() : Failure("remove folder", path, errno);
+    return ::rmdir(path.c_str()) == 0 ? Status::Ok() : FailedCall("remove folder", path, errno);
   }
 
   Status Resolve(const std::string& path, std::string* resolved) override {
     std::error_code error;
     *resolved = std::filesystem::canonical(path, error).string();
-    return error ? Failure("resolve", path, error.value()) : Status::Ok();
+    return error ? FailedCall("resolve", path, error.value()) : Status::Ok();
   }
 
   Status List(const std::string& path, std::vector<std::string>* names) override {
     names->clear();
     DIR* folder = ::opendir(path.c_str());
-    if (folder == nullptr) return Failure("list", path, errno);
+    if (folder == nullptr) return FailedCall("list", path, errno);
     while (const dirent* entry = ::readdir(folder)) {
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names->push_back(name);
@@ -190,7 +190,7 @@ class PosixFileSystem : public FileSystem {
   Status LockFile(const std::string& path, std::unique_ptr<Lock>* lock) override {
     while (true) {
       const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-      if (descriptor < 0) return Failure("open", path, errno);
+      if (descriptor < 0) return FailedCall("open", path, errno);
       auto taken = std::make_unique<PosixLock>(path, descriptor);
       const int error = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
       // Whoever had it may have removed the file between the two calls.
@@ -199,7 +199,7 @@ class PosixFileSystem : public FileSystem {
         return Status::Ok();
       }
       if (error == EWOULDBLOCK) break;
-      if (error != 0) return Failure("lock", path, error);
+      if (error != 0) return FailedCall("lock", path, error);
     }
     return FailedPrecondition("'" + path +
                               "' must be held by one process, and another has it; give "

@@ -14,10 +14,10 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int kMaxShardBits = 6;
+constexpr int kMaxTierShardBits = 6;
 // A smaller share of a limit would be mostly what a shard is beside its rows.
 constexpr int64_t kLeastShardBytes = int64_t{256} << 10;
-constexpr int64_t kNanosecondsPerRow = 20;
+constexpr int64_t kNanosecondsPerTierRow = 20;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Status HashTier::Open(const RecordLayout& layout, const TierLimit& limit,
 }
 
 HashTier::HashTier(const RecordLayout& layout, const TierLimit& limit)
-    : layout_(layout), limit_(limit), shard_bits_(kMaxShardBits) {
+    : layout_(layout), limit_(limit), shard_bits_(kMaxTierShardBits) {
   while (shard_bits_ > 0 && (limit.bytes >> shard_bits_) < kLeastShardBytes) --shard_bits_;
   MakeShards();
 }
@@ -202,7 +202,7 @@ void HashTier::Drop(const Excess& excess, Shard* shard) {
 Status HashTier::DemoteExcess(Executor* executor, const PutRecords& put) {
   if (!is_limited()) return Status::Ok();
   const auto num_shards = static_cast<int64_t>(shards_.size());
-  const int64_t cost = kNanosecondsPerRow * (1 + num_rows() / num_shards);
+  const int64_t cost = kNanosecondsPerTierRow * (1 + num_rows() / num_shards);
   std::vector<Excess> excess(shards_.size());
   executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s) {

@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int kMaxPartitionBits = 16;
+constexpr int kMaxMergeBits = 16;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Status GradientMerger::Create(const std::vector<OutputGradient>& gradients, Exec
   }
   result->sources_ = GradientSource::Make(gradients, executor);
   for (size_t i = 0; i < gradients.size(); ++i) {
-    lists.push_back({gradients[i].ids, gradients[i].bags.num_ids, kMaxPartitionBits,
+    lists.push_back({gradients[i].ids, gradients[i].bags.num_ids, kMaxMergeBits,
                      result->sources_[i].names(), gradients[i].max_entries});
   }
   result->ids_ = std::make_unique<DistinctIds>(lists, executor);

@@ -5,11 +5,11 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kIdsPerRun = 4096;
+constexpr int64_t kIdsPerSourceRun = 4096;
 constexpr int64_t kNanosecondsPerRun = 8000;
 
 // Some consecutive bags of one gradient.
-struct Run {
+struct SourceRun {
   size_t gradient;
   int64_t first_bag;
   int64_t last_bag;
@@ -20,17 +20,17 @@ struct Run {
 std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradient>& gradients,
                                                  Executor* executor) {
   std::vector<GradientSource> sources;
-  std::vector<Run> runs;
+  std::vector<SourceRun> runs;
   for (size_t g = 0; g < gradients.size(); ++g) {
     sources.push_back(GradientSource(gradients[g]));
     if (gradients[g].bags.combiner == Combiner::kNone) continue;
-    const std::vector<int64_t> cuts = CutBags(gradients[g].bags, kIdsPerRun);
+    const std::vector<int64_t> cuts = CutBags(gradients[g].bags, kIdsPerSourceRun);
     for (size_t i = 0; i + 1 < cuts.size(); ++i) runs.push_back({g, cuts[i], cuts[i + 1]});
   }
   executor->ParallelFor(
       static_cast<int64_t>(runs.size()), kNanosecondsPerRun, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-          const Run& run = runs[static_cast<size_t>(r)];
+          const SourceRun& run = runs[static_cast<size_t>(r)];
           sources[run.gradient].FillBags(gradients[run.gradient].bags, run.first_bag, run.last_bag);
         }
       });

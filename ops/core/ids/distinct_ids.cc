@@ -3,7 +3,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerPart = 80000;
+constexpr int64_t kNanosecondsPerDistinctPart = 80000;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ DistinctIds::DistinctIds(const std::vector<IdList>& lists, Executor* executor)
       parts_.push_back({l, p, 0, lists[l].max_entries, IdGrouper()});
     }
   }
-  executor->ParallelFor(static_cast<int64_t>(parts_.size()), kNanosecondsPerPart,
+  executor->ParallelFor(static_cast<int64_t>(parts_.size()), kNanosecondsPerDistinctPart,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) {
                             Part& part = parts_[static_cast<size_t>(i)];
@@ -39,7 +39,7 @@ DistinctIds::DistinctIds(const std::vector<IdList>& lists, Executor* executor)
 
 void DistinctIds::ForEachPart(Executor* executor,
                               const std::function<void(const Part&)>& body) const {
-  executor->ParallelFor(static_cast<int64_t>(parts_.size()), kNanosecondsPerPart,
+  executor->ParallelFor(static_cast<int64_t>(parts_.size()), kNanosecondsPerDistinctPart,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i)
                             body(parts_[static_cast<size_t>(i)]);

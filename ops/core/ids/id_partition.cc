@@ -15,7 +15,7 @@ constexpr int64_t kMaxIdsPerPart = 32768;
 constexpr int64_t kMinIdsPerPart = 1024;
 constexpr int64_t kPartsPerOp = 16;
 constexpr int64_t kMinIdsPerChunk = 16384;
-constexpr int64_t kNanosecondsPerId = 3;
+constexpr int64_t kNanosecondsPerPartitionedId = 3;
 
 int64_t IdsPerPart(const std::vector<IdList>& lists) {
   int64_t num_ids = 0;
@@ -60,7 +60,7 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
   std::vector<IdPartition> partitions(lists.size());
   std::vector<Chunk> chunks = CutIntoChunks(lists);
   const auto num_chunks = static_cast<int64_t>(chunks.size());
-  executor->ParallelFor(num_chunks, kMinIdsPerChunk * kNanosecondsPerId,
+  executor->ParallelFor(num_chunks, kMinIdsPerChunk * kNanosecondsPerPartitionedId,
                         [&](int64_t first, int64_t last) {
                           for (int64_t c = first; c < last; ++c) {
                             Chunk& chunk = chunks[static_cast<size_t>(c)];
@@ -101,7 +101,7 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
   }
 
   executor->ParallelFor(
-      num_chunks, kMinIdsPerChunk * kNanosecondsPerId, [&](int64_t first, int64_t last) {
+      num_chunks, kMinIdsPerChunk * kNanosecondsPerPartitionedId, [&](int64_t first, int64_t last) {
         for (int64_t c = first; c < last; ++c) {
           Chunk& chunk = chunks[static_cast<size_t>(c)];
           const int64_t* ids = lists[chunk.list].ids;

@@ -8,7 +8,7 @@ namespace keras_sparse {
 namespace {
 
 // Keys whose cache lines are on their way at once.
-constexpr int64_t kAhead = 16;
+constexpr int64_t kSlotsAhead = 16;
 // Keys of a segment, on average: the fullest one has room for what chance gives it.
 constexpr int64_t kMostExpected = 1536;
 // Buckets of a segment that gives no memory back when its keys go.
@@ -229,9 +229,10 @@ int64_t HashIndex::AppendSegments(int64_t position, int64_t max_keys, std::vecto
 
 void HashIndex::PrefetchAhead(const int64_t* keys, int64_t n, int64_t i) const {
   if (i == 0) {
-    for (int64_t first = 0; first < std::min(n, kAhead); ++first) Prefetch(HashKey(keys[first]));
+    for (int64_t first = 0; first < std::min(n, kSlotsAhead); ++first)
+      Prefetch(HashKey(keys[first]));
   }
-  if (i + kAhead < n) Prefetch(HashKey(keys[i + kAhead]));
+  if (i + kSlotsAhead < n) Prefetch(HashKey(keys[i + kSlotsAhead]));
 }
 
 void HashIndex::Contains(const int64_t* keys, int64_t n, bool* found) const {

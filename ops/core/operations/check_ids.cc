@@ -6,7 +6,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kIdsPerTask = 4096;
+constexpr int64_t kIdsPerCheck = 4096;
 
 // Whether the table refuses any of these ids.
 bool AnyRefused(const TableOptions& options, const int64_t* ids, int64_t n) {
@@ -42,12 +42,13 @@ Status RefusedIdError(const TableIds& list) {
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
   std::vector<TableIds> pieces;
   for (const TableIds& list : lists) {
-    for (int64_t begin = 0; begin < list.num_ids; begin += kIdsPerTask) {
-      pieces.push_back({list.state, list.ids + begin, std::min(kIdsPerTask, list.num_ids - begin)});
+    for (int64_t begin = 0; begin < list.num_ids; begin += kIdsPerCheck) {
+      pieces.push_back(
+          {list.state, list.ids + begin, std::min(kIdsPerCheck, list.num_ids - begin)});
     }
   }
   std::atomic<bool> any_refused{false};
-  executor->ParallelFor(static_cast<int64_t>(pieces.size()), kIdsPerTask,
+  executor->ParallelFor(static_cast<int64_t>(pieces.size()), kIdsPerCheck,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) {
                             if (AnyRefused(pieces[static_cast<size_t>(i)])) {

@@ -12,7 +12,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerKey = 100;
+constexpr int64_t kNanosecondsPerExportedKey = 100;
 
 void ExportFirstTier(const TableState& state, int64_t cursor, int64_t max_rows,
                      ExportedRows* rows) {
@@ -115,7 +115,7 @@ Status ReadRows(const EmbeddingTable& table, const int64_t* keys, int64_t n, Exe
   const int64_t width = rows->record_floats = state.layout().record_floats();
   rows->exist.resize(static_cast<size_t>(n));
   rows->records.resize(static_cast<size_t>(n * width));
-  executor->ParallelFor(n, kNanosecondsPerKey, [&](int64_t begin, int64_t end) {
+  executor->ParallelFor(n, kNanosecondsPerExportedKey, [&](int64_t begin, int64_t end) {
     KeyReader reader(state);
     std::array<float*, kBlockRows> records;
     for (; begin < end; begin += kBlockRows) {

@@ -11,7 +11,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kIdsPerTask = 4096;
+constexpr int64_t kIdsPerFetch = 4096;
 constexpr int64_t kNanosecondsPerFetchedId = 20;
 
 }  // namespace
@@ -48,14 +48,14 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
     // looked up for it.
     if (!tiers.HasRowsBelow()) continue;
     const int64_t num_ids = lists[l].num_ids;
-    const int64_t num_tasks = (num_ids + kIdsPerTask - 1) / kIdsPerTask;
+    const int64_t num_tasks = (num_ids + kIdsPerFetch - 1) / kIdsPerFetch;
     std::vector<std::vector<int64_t>> missing(static_cast<size_t>(num_tasks));
-    executor->ParallelFor(num_tasks, kIdsPerTask * kNanosecondsPerFetchedId,
+    executor->ParallelFor(num_tasks, kIdsPerFetch * kNanosecondsPerFetchedId,
                           [&](int64_t first, int64_t last) {
                             for (int64_t task = first; task < last; ++task) {
-                              const int64_t begin = task * kIdsPerTask;
+                              const int64_t begin = task * kIdsPerFetch;
                               AppendMissing(tiers.first_tier(), lists[l].ids + begin,
-                                            std::min(kIdsPerTask, num_ids - begin),
+                                            std::min(kIdsPerFetch, num_ids - begin),
                                             &missing[static_cast<size_t>(task)]);
                             }
                           });

@@ -15,7 +15,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerPart = 100000;
+constexpr int64_t kNanosecondsPerImport = 100000;
 
 // Records on their way into a table.
 struct Import {
@@ -55,7 +55,7 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
   Mutex mutex;
   Status status;
   executor->ParallelFor(
-      partition.num_parts(), kNanosecondsPerPart, [&](int64_t begin, int64_t end) {
+      partition.num_parts(), kNanosecondsPerImport, [&](int64_t begin, int64_t end) {
         // Rows that only come up keep their bits: moves made up for in two parts round otherwise.
         RowWriter writer(state, fetched, import.width > 0);
         for (int64_t part = begin; part < end; ++part) {

@@ -19,7 +19,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kIdsPerRun = 512;
-constexpr int64_t kNanosecondsPerId = 20;
+constexpr int64_t kNanosecondsPerLookedUpId = 20;
 // Rows of an output that lie among others are too far apart for the processor to bring their lines
 // by itself.
 constexpr int64_t kRowsWrittenAhead = 16;
@@ -159,7 +159,7 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch(lists, executor, &fetched));
   for (size_t r = 0; r < requests.size(); ++r) fetched[r].Stage(locks[r].tiers);
   std::atomic<bool> any_refused{false};
-  executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerId,
+  executor->ParallelFor(static_cast<int64_t>(runs.size()), kIdsPerRun * kNanosecondsPerLookedUpId,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end;) {
                             const Run run = JoinRuns(runs, end, &i);

@@ -18,7 +18,7 @@ constexpr int64_t kMaxChosenCapacity = 8;
 // How many steps show whether steps wait; one of them may do so by chance.
 constexpr int64_t kObservedSteps = 8;
 // Batches of which no step takes any are not kept for ever.
-constexpr size_t kMaxBatches = 3 * LookupStage::kMaxCapacity;
+constexpr size_t kMaxStagedBatches = 3 * LookupStage::kMaxCapacity;
 
 using Clock = std::chrono::steady_clock;
 
@@ -133,7 +133,7 @@ void LookupStage::Stage(int64_t number, std::vector<std::shared_ptr<StagedLookup
   }
   batch->lookups = std::move(lookups);
   if (is_stopping_) Drop(batch, &leftovers);
-  if (batches_.size() > kMaxBatches) {
+  if (batches_.size() > kMaxStagedBatches) {
     const auto idle = std::find_if(batches_.begin(), batches_.end(), [](const auto& each) {
       return each->state != StagedBatch::State::kInWork;
     });

@@ -9,7 +9,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kChunkRows = 65536;
+constexpr int64_t kCompactChunkRows = 65536;
 // Some steps' demotions: a step waits only where the store is slower than training all the time.
 constexpr int64_t kMaxQueuedBytes = int64_t{64} << 20;
 
@@ -46,7 +46,7 @@ Status LayOutStore(const RowStore& store, const RecordLayout& from, const Record
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<char> records;
-    KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kChunkRows, &keys, &records, &cursor));
+    KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kCompactChunkRows, &keys, &records, &cursor));
     std::vector<char> to_put(keys.size() * static_cast<size_t>(to.record_bytes()));
     for (size_t k = 0; k < keys.size(); ++k) {
       const char* record = records.data() + static_cast<int64_t>(k) * store.record_bytes();

@@ -9,7 +9,7 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kNanosecondsPerRow = 50;
+constexpr int64_t kNanosecondsPerCandidate = 50;
 
 // Walks over the rows of a table and asks a policy for each.
 class RowJudge {
@@ -43,7 +43,7 @@ void RowJudge::Judge(const std::vector<int64_t>& keys, const std::vector<const f
   const bool moves_rows = policy_.needs_row() && rule_.moves_rows();
   std::vector<char> leaves(keys.size());
   executor_->ParallelFor(
-      static_cast<int64_t>(keys.size()), kNanosecondsPerRow, [&](int64_t begin, int64_t end) {
+      static_cast<int64_t>(keys.size()), kNanosecondsPerCandidate, [&](int64_t begin, int64_t end) {
         std::vector<float> made(static_cast<size_t>(moves_rows ? dim : 0));
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
           const float* row = records[i];

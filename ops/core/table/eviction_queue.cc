@@ -15,7 +15,7 @@ namespace {
 // the queue takes a small part of what the rows do.
 constexpr int64_t kShare = 8;
 // Rows whose step is asked for before it is read.
-constexpr size_t kAhead = 16;
+constexpr size_t kEvictionsAhead = 16;
 
 }  // namespace
 
@@ -84,7 +84,7 @@ Status EvictionQueue::Walk(const TableState& state, int64_t least) {
   const auto take = [&](const std::vector<int64_t>& keys,
                         const std::vector<const float*>& records) {
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + kAhead < keys.size()) PrefetchLine(records[i + kAhead] + last_word);
+      if (i + kEvictionsAhead < keys.size()) PrefetchLine(records[i + kEvictionsAhead] + last_word);
       const Entry entry = EntryOf(state, keys[i], records[i]);
       if (is_cut && found[size - 1].GoesBefore(entry)) continue;
       found.push_back(entry);

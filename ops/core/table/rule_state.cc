@@ -9,7 +9,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerCaughtUpRow = 200;
-constexpr int64_t kChunkRows = 65536;
+constexpr int64_t kRelayoutChunkRows = 65536;
 // A history is worth a walk over all rows when it takes as much as a hundredth of them, but not
 // for less than this.
 constexpr int64_t kLeastHistoryBytes = 1 << 20;
@@ -62,7 +62,7 @@ Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = tiers->first_tier().Walk(cursor, kChunkRows, &keys, &records);
+    cursor = tiers->first_tier().Walk(cursor, kRelayoutChunkRows, &keys, &records);
     executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCaughtUpRow,
                           [&](int64_t begin, int64_t end) {
                             for (int64_t i = begin; i < end; ++i) {
@@ -86,13 +86,13 @@ Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
   std::vector<char> records;
   for (int64_t cursor = 0; cursor >= 0;) {
     records.clear();
-    KERAS_SPARSE_RETURN_IF_ERROR(store->Walk(cursor, kChunkRows, &keys, &records, &cursor));
+    KERAS_SPARSE_RETURN_IF_ERROR(store->Walk(cursor, kRelayoutChunkRows, &keys, &records, &cursor));
   }
-  const auto found = std::make_unique<bool[]>(kChunkRows);
+  const auto found = std::make_unique<bool[]>(kRelayoutChunkRows);
   const auto num_keys = static_cast<int64_t>(keys.size());
   const int64_t record_bytes = store->record_bytes();
-  for (int64_t begin = 0; begin < num_keys; begin += kChunkRows) {
-    const int64_t n = std::min(kChunkRows, num_keys - begin);
+  for (int64_t begin = 0; begin < num_keys; begin += kRelayoutChunkRows) {
+    const int64_t n = std::min(kRelayoutChunkRows, num_keys - begin);
     records.resize(static_cast<size_t>(n * record_bytes));
     KERAS_SPARSE_RETURN_IF_ERROR(store->Get(&keys[begin], n, records.data(), found.get()));
     executor->ParallelFor(n, kNanosecondsPerCaughtUpRow, [&](int64_t first, int64_t last) {

@@ -10,7 +10,7 @@ namespace {
 
 // What no lookup holds: a few batches of a training step; evaluation adds them without end.
 constexpr int64_t kMaxBytes = int64_t{64} << 20;
-constexpr size_t kMaxBatches = 8;
+constexpr size_t kMaxHeldBatches = 8;
 
 }  // namespace
 
@@ -125,7 +125,7 @@ void StagedRecords::MakeRoom() {
     bytes += slot->batch->bytes();
   }
   for (size_t i = 0; i + 1 < loose.size(); ++i) {
-    if (bytes <= kMaxBytes && loose.size() - i <= kMaxBatches) return;
+    if (bytes <= kMaxBytes && loose.size() - i <= kMaxHeldBatches) return;
     bytes -= loose[i]->batch->bytes();
     DropSlot(loose[i]);
   }

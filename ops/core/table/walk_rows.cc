@@ -5,14 +5,14 @@
 namespace keras_sparse {
 namespace {
 
-constexpr int64_t kChunkRows = 65536;
+constexpr int64_t kScanChunkRows = 65536;
 
 Status WalkLowerTier(const TierStack& tiers, size_t tier, const TakeRows& take) {
   const RowStore& store = *tiers.lower_tiers()[tier];
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> walked;
     std::vector<char> bytes;
-    KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kChunkRows, &walked, &bytes, &cursor));
+    KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kScanChunkRows, &walked, &bytes, &cursor));
     // What an erase that failed has left below is not the row.
     const std::vector<bool> above = tiers.AreAbove(tier, walked);
     std::vector<int64_t> keys;
@@ -34,7 +34,7 @@ void WalkFirstTier(const TierStack& tiers, const TakeRows& take) {
   for (int64_t cursor = 0; cursor >= 0;) {
     std::vector<int64_t> keys;
     std::vector<const float*> records;
-    cursor = tiers.first_tier().Walk(cursor, kChunkRows, &keys, &records);
+    cursor = tiers.first_tier().Walk(cursor, kScanChunkRows, &keys, &records);
     take(keys, records);
   }
 }

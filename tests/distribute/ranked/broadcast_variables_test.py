@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.training import broadcast_table
 from ranked_training import assert_same_on_all_ranks
@@ -55,7 +55,7 @@ def test_ranks_go_on_alike_from_the_root(input_dim):
         model.train_on_batch(IDS, TARGETS)
     assert_same_on_all_ranks([*sorted_rows(table), *model.layers[-1].get_weights()])
     assert_same_on_all_ranks([model.predict_on_batch(IDS)])  # of ids without a row too
-    assert_same_on_all_ranks([ops.lookup([table], [tf.constant([8], tf.int64)])[0]])
+    assert_same_on_all_ranks([native.lookup([table], [tf.constant([8], tf.int64)])[0]])
 
 
 def test_tables_go_in_pieces_and_take_their_filter_along(monkeypatch):

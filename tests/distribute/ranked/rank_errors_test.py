@@ -3,7 +3,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
@@ -17,8 +17,8 @@ def test_errors_of_native_ops_begin_with_the_rank():
     table = keras_sparse.EmbeddingVariable(4, 2)
     ids, rows = tf.constant([1, 9], tf.int64), tf.zeros((3, 2))
     for call, words in [
-        (lambda: ops.lookup([table], [ids]), "id must be in"),
-        (lambda: ops.import_rows([table], [ids], [rows]), "`records"),
+        (lambda: native.lookup([table], [ids]), "id must be in"),
+        (lambda: native.import_rows([table], [ids], [rows]), "`records"),
     ]:
         with pytest.raises(tf.errors.InvalidArgumentError) as error:
             call()

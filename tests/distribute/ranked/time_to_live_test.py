@@ -9,7 +9,7 @@ import checks
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import EmbeddingVariable
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse import saving
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
@@ -66,9 +66,9 @@ def of_all_ranks(table):
 def put_ahead(table, num_hours):
     """Gives a table, which loses its rows, a clock that is ahead."""
     with tf.init_scope():
-        (history,) = ops.export_history([table])
+        (history,) = native.export_history([table])
     ahead = np.uint32(int(history.table_step) + num_hours * HOUR)
-    ops.restore(table, history._replace(table_step=ahead))
+    native.restore(table, history._replace(table_step=ahead))
 
 
 @pytest.mark.parametrize("form", ["m.keras", "m.weights.h5", "checkpoint"])

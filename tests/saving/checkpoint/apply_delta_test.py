@@ -16,7 +16,7 @@ from checkpoint_cases import STORAGE_TYPES
 from checkpoint_cases import tables
 from checkpoint_cases import train
 from checkpoint_cases import train_all_keys
-from keras_sparse import ops
+from keras_sparse import native
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.saving import CheckpointDamagedError
 from keras_sparse.saving import follow
@@ -291,7 +291,7 @@ def test_a_follower_whose_files_go_while_it_changes_loads_a_whole_state(tmp_path
         def fail(*args):
             raise FileNotFoundError("gone")
 
-        monkeypatch.setattr(ops, "apply_changes", fail)
+        monkeypatch.setattr(native, "apply_changes", fail)
         assert follower.look()
         assert (follower.step, content(followed)) == (1, before)
         monkeypatch.undo()

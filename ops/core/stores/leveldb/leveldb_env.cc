@@ -29,7 +29,7 @@ int64_t MostOpen() {
   return static_cast<int64_t>(files.rlim_cur) / kShareOfDescriptors;
 }
 
-leveldb::Status Failure(const std::string& path, int error) {
+leveldb::Status LevelDbFailure(const std::string& path, int error) {
   return error == ENOENT ? leveldb::Status::NotFound(path, std::strerror(error))
                          : leveldb::Status::IOError(path, std::strerror(error));
 }
@@ -52,7 +52,7 @@ class ReadFile : public leveldb::RandomAccessFile {
                        char* scratch) const override {
     const int descriptor =
         descriptor_ >= 0 ? descriptor_ : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return Failure(path_, errno);
+    if (descriptor < 0) return LevelDbFailure(path_, errno);
     size_t done = 0;
     ssize_t got = 1;
     while (done < n && got != 0) {
@@ -62,7 +62,7 @@ class ReadFile : public leveldb::RandomAccessFile {
     }
     const int error = got < 0 ? errno : 0;
     if (descriptor_ < 0) ::close(descriptor);
-    if (error != 0) return Failure(path_, error);
+    if (error != 0) return LevelDbFailure(path_, error);
     *result = leveldb::Slice(scratch, done);
     if (done == n) return leveldb::Status::OK();
     return leveldb::Status::Corruption(
@@ -87,7 +87,7 @@ class UnmappedEnv : public leveldb::EnvWrapper {
                                       leveldb::RandomAccessFile** file) override {
     *file = nullptr;
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return Failure(path, errno);
+    if (descriptor < 0) return LevelDbFailure(path, errno);
     *file = new ReadFile(path, descriptor);
     return leveldb::Status::OK();
   }

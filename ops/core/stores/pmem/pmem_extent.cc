@@ -9,10 +9,10 @@
 namespace keras_sparse {
 namespace {
 
-constexpr char kMagic[] = "KSPMEMEX";
-constexpr uint32_t kVersion = 1;
+constexpr char kExtentMagic[] = "KSPMEMEX";
+constexpr uint32_t kExtentVersion = 1;
 
-Status Failure(const std::string& what, const std::string& path, int error) {
+Status PmemFailure(const std::string& what, const std::string& path, int error) {
   const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG || error == ENOMEM;
   const StatusCode code = is_full        ? StatusCode::kResourceExhausted
                           : error == EIO ? StatusCode::kDataLoss
@@ -30,7 +30,7 @@ Status PmemExtent::Create(FileSystem* file_system, const std::string& path, uint
   KERAS_SPARSE_RETURN_IF_ERROR(file_system->CreateFile(path, &file));
   made->has_file_ = true;
   KERAS_SPARSE_RETURN_IF_ERROR(made->Map(layout.offset(num_entries)));
-  const auto header = MakeFileHeader(kMagic, kVersion, number, layout);
+  const auto header = MakeFileHeader(kExtentMagic, kExtentVersion, number, layout);
   made->Copy(0, header.data(), header.size());
   *extent = std::move(made);
   return Status::Ok();
@@ -49,7 +49,7 @@ Status PmemExtent::Map(int64_t bytes) {
                              &mapped_bytes_, &is_pmem);
   if (data == nullptr) {
     const int error = errno;
-    return Failure("reserve and map " + std::to_string(bytes) + " bytes of", path_, error);
+    return PmemFailure("reserve and map " + std::to_string(bytes) + " bytes of", path_, error);
   }
   data_ = static_cast<char*>(data);
   is_pmem_ = is_pmem != 0;
@@ -73,7 +73,7 @@ Status PmemExtent::Sync() {
   } else if (pmem_msync(data_ + changed_begin_,
                         static_cast<size_t>(changed_end_ - changed_begin_)) != 0) {
     const int error = errno;
-    return Failure("write at byte " + std::to_string(changed_begin_) + " of", path_, error);
+    return PmemFailure("write at byte " + std::to_string(changed_begin_) + " of", path_, error);
   }
   changed_begin_ = INT64_MAX;
   changed_end_ = 0;

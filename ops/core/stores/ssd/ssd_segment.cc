@@ -8,8 +8,8 @@
 namespace keras_sparse {
 namespace {
 
-constexpr char kMagic[] = "KSSEGMNT";
-constexpr uint32_t kVersion = 1;
+constexpr char kSegmentMagic[] = "KSSEGMNT";
+constexpr uint32_t kSegmentVersion = 1;
 // What is written at once.
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
 
@@ -18,7 +18,7 @@ constexpr int64_t kBufferBytes = int64_t{1} << 20;
 Status SsdSegment::Create(FileSystem* file_system, const std::string& path, uint64_t number,
                           const EntryLayout& layout, bool direct_io,
                           std::shared_ptr<SsdSegment>* segment) {
-  const auto header = MakeFileHeader(kMagic, kVersion, number, layout);
+  const auto header = MakeFileHeader(kSegmentMagic, kSegmentVersion, number, layout);
   std::shared_ptr<SsdSegment> made(new SsdSegment(file_system, path, layout));
   KERAS_SPARSE_RETURN_IF_ERROR(direct_io ? file_system->CreateDirectFile(path, &made->file_)
                                          : file_system->CreateFile(path, &made->file_));
@@ -105,9 +105,9 @@ Status ReadSegment(FileSystem* file_system, const std::string& path, int64_t rec
   KERAS_SPARSE_RETURN_IF_ERROR(file->Read(0, EntryLayout::kHeaderBytes, header.data()));
   uint64_t number;
   std::memcpy(&number, header.data() + EntryLayout::kNumberOffset, sizeof(number));
-  if (header != MakeFileHeader(kMagic, kVersion, number, layout)) {
+  if (header != MakeFileHeader(kSegmentMagic, kSegmentVersion, number, layout)) {
     return InvalidArgument("'" + path + "' must be a segment of version " +
-                           std::to_string(kVersion) + " with records of " +
+                           std::to_string(kSegmentVersion) + " with records of " +
                            std::to_string(record_bytes) + " bytes. Received: another header");
   }
   std::vector<char> entries(static_cast<size_t>(n * layout.stride()));

@@ -1,0 +1,120 @@
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from keras_sparse import native
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableGradient:
+    """The gradient of an embedding variable in a step.
+
+    Attributes:
+        variable: `EmbeddingVariable`.
+        ids: int64 tensor of shape `(num_ids,)`.
+        values: Tensor: the gradients of rows, `(num_ids, output_dim)`, or of bags.
+        row_splits, weights, combiner, columns: How the ids were pooled and joined with others, as
+            in `keras_sparse.ops.PooledSlices`. Default to `None`: the gradient is that of rows.
+    """
+
+    variable: EmbeddingVariable
+    ids: tf.Tensor
+    values: tf.Tensor
+    row_splits: tf.Tensor | None = None
+    weights: tf.Tensor | None = None
+    combiner: str | None = None
+    columns: tuple[int, int] | None = None
+
+    def with_values(self, values):
+        """Returns the gradient with other values."""
+        return dataclasses.replace(self, values=values)
+
+    @property
+    def part(self):
+        """The `TablePart` that this rank has of the variable's table; `None` if it has all."""
+        return self.variable.part
+
+
+def table_gradient(variable, grad):
+    """Returns the `TableGradient` of an embedding variable.
+
+    Args:
+        variable: `EmbeddingVariable`.
+        grad: `tf.IndexedSlices`.
+    """
+    _check_slices(grad, variable)
+    if isinstance(grad, native.PooledSlices):
+        bags = (grad.row_splits, grad.weights, grad.combiner, grad.columns)
+        return TableGradient(variable, grad.ids, grad.output_grads, *bags)
+    ids, values = tf.cast(grad.indices, tf.int64), tf.cast(grad.values, tf.float32)
+    return TableGradient(variable, ids, values)
+
+
+def merge(gradients):
+    """Sums the gradients of equal ids, for all variables whose tables are on a device in one op.
+
+    Args:
+        gradients: List of `TableGradient`.
+
+    Returns:
+        List of `TableGradient` in which no id repeats, but with values of -0 for a table that
+        counts occurrences. The values of ids without a row are zeros, so that they do not count in
+        a norm.
+    """
+    merged: list[Any] = [None] * len(gradients)
+    for group in native.device_groups([each.variable for each in gradients]):
+        of_group = [gradients[place] for place in group]
+        ids, sums = native.merge_gradients(
+            **lists_of(of_group),
+            device=of_group[0].variable.native.device,
+            max_entries=[native.max_entries(each.variable) for each in of_group],
+        )
+        for place, *each in zip(group, ids, sums, strict=True):
+            merged[place] = _without_rowless(TableGradient(gradients[place].variable, *each))
+    return merged
+
+
+def lists_of(gradients):
+    """Returns the arguments, one list each, that `native.merge_gradients` takes of gradients."""
+    columns = None
+    if any(each.columns is not None for each in gradients):
+        columns = [each.columns or (0, each.variable.output_dim) for each in gradients]
+    return {
+        "ids": [each.ids for each in gradients],
+        "values": [each.values for each in gradients],
+        "row_splits": [each.row_splits for each in gradients],
+        "weights": [each.weights for each in gradients],
+        "combiners": [each.combiner for each in gradients],
+        "columns": columns,
+    }
+
+
+def _without_rowless(gradient):
+    variable = gradient.variable
+    if variable.is_dynamic or variable.out_of_range == "error":
+        return gradient
+    has_row = (gradient.ids >= 0) & (gradient.ids < variable.input_dim)
+    return gradient.with_values(tf.where(has_row[:, tf.newaxis], gradient.values, 0.0))
+
+
+def _check_slices(grad, variable):
+    if not isinstance(grad, tf.IndexedSlices):
+        raise TypeError(
+            "The gradient of an embedding variable must be `tf.IndexedSlices`, as "
+            "`tape.gradient` gives it for a loss on looked-up rows. A loss on the variable itself "
+            f"has none. Received: {type(grad).__name__} of shape {grad.shape} for "
+            f"'{variable.path}'"
+        )
+    part = variable.part
+    if part is None or not part.renumbers_ids:
+        return
+    # The ids of this gradient count the rows of the part; those of one made by hand may not.
+    shape = None if grad.dense_shape is None else tf.get_static_value(grad.dense_shape)
+    if grad.dense_shape is None or (shape is not None and tuple(shape) != part.shape):
+        raise ValueError(
+            f"The gradient of a part of table '{variable.path}', whose rows ranks share, must be "
+            f"that of a lookup: `tf.IndexedSlices` with dense_shape={part.shape}. Write rows by "
+            f"the layer's `assign`. Received: dense_shape={shape}"
+        )
