@@ -21,7 +21,7 @@ BATCHES = tf.data.Dataset.from_tensor_slices((IDS, LABELS)).batch(2)
 
 def staged_of(model, select=None, batches=BATCHES):
     """The numbers of lookups that are staged in a training that uses some of them, by table."""
-    model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse", run_eagerly=True)
+    model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
     with pytest.MonkeyPatch.context() as patch:
         stages = keep_stages(patch)
         ahead = prefetch_lookups(batches, model, 1, 2, "stale", select)
