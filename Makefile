@@ -252,14 +252,14 @@ endef
 
 # Long trainings, and what has to be large. Under sanitizers they take minutes, and run no line there
 # that shorter tests do not. `make test-sanitize GTEST_FILTER='*'` leaves out none.
-LONG_TESTS := TieredTableRules*:HbmTiersRules*:*/History.*_with_decay:*/History.*/lion:*/HbmHistory.*/StaticTables:*/HbmHistory.*/DynamicTables:MissedMovesInSteps*:StreamedLookup.PoolsMore*:ThreadCount*:*/EachFilter.GivesTheSameBits*/cbf_2:*/EachFilter.GivesTheSameBits*/probability_1:Restore.KeepsAHistoryThatIsLarge*:*.FillsItsSizeWithRows/On:CbfFilter.AdmitsEarlyAboutAsOften*
+LONG_TESTS := TieredTableRules*:HbmTiersRules*:*/History.*_with_decay:*/History.*/lion:*/HbmHistory.*/StaticTables:*/HbmHistory.*/DynamicTables:DeferredUpdatesInSteps*:StreamedLookup.PoolsMore*:ThreadCount*:*/EachFilter.GivesTheSameBits*/cbf_2:*/EachFilter.GivesTheSameBits*/probability_1:Restore.KeepsAHistoryThatIsLarge*:*.FillsItsSizeWithRows/On:CbfFilter.AdmitsEarlyAboutAsOften*
 test-sanitize: export GTEST_FILTER ?= -$(LONG_TESTS)
 
 test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.
 	$(call run_cpp_tests,$(SANITIZED),keras_sparse_core_test keras_sparse_device_test)
 
 # Tests of what threads do at once, by what their names say; races show in the thread sanitizer only.
-CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*BufferedStore*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:HbmDeltasOf.RowsThat*:MissingKeys*:*HbmUsesOf.Find*:*HbmLimit*:DeviceMerger*:BagsHash*:*MissedMovesOnDevice*:HistoryOnDevice*:MoveRows*:*ExchangeOnDevice*:*ReturnGradients*
+CONCURRENT_TESTS := *Stress*:*Concurrency*:*Thread*:*WhileIt*:*OneVersion*:*Background*:*WriteBackBuffer*:*SsdCompaction*:*SharedPools*:Emulator*:PoolRows*:WeightsGradient*:UpdateRows*:HbmRecords*:HbmIndex*:HbmStore*:HbmDeltasOf.RowsThat*:MissingKeys*:*HbmUsesOf.Find*:*HbmLimit*:DeviceMerger*:BagsHash*:*DeferredUpdatesOnDevice*:HistoryOnDevice*:CatchUp*:*ExchangeOnDevice*:*ReturnGradients*
 
 stress: export KERAS_SPARSE_STRESS_SECONDS := 60
 stress:  ## Load on tiers, a minute a case, under sanitizers (30 minutes).

@@ -6,7 +6,7 @@ python -m benchmarks.chart
 import pathlib
 import re
 
-from keras_sparse.plotting import import_pyplot
+from keras_sparse.utils.plotting import import_pyplot
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs"
 COLUMN = "adagrad"

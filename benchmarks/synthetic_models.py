@@ -57,7 +57,7 @@ def parser():
 
 def check(options, num_ranks):
     """Fills in what depends on other options. Raises where they do not fit together."""
-    from keras_sparse.amounts import parse_bytes
+    from keras_sparse.utils.byte_sizes import parse_bytes
 
     if options.strategy is None:
         options.strategy = "auto" if options.dp_input else "memory_balanced"

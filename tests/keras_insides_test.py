@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import shape_inference
 from keras_sparse.callbacks.data_position import DataPosition
+from keras_sparse.inputs import symbolic_inputs
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 
@@ -18,7 +18,7 @@ def test_keras_calls_layers_for_shapes_in_a_graph_of_the_name_that_we_know():
             return inputs
 
     Looking()(keras.Input((2,)))
-    assert [name.startswith(shape_inference._GRAPH) for name in names] == [True]
+    assert [name.startswith(symbolic_inputs._GRAPH) for name in names] == [True]
 
 
 def test_keras_asks_an_optimizer_for_its_average_by_the_name_of_our_hook():
@@ -40,7 +40,7 @@ def test_a_sequential_model_gives_its_guess_up_at_our_error():
     class Refusing(keras.layers.Layer):
         def call(self, inputs):
             if inputs.dtype.is_floating:
-                raise shape_inference.FloatIdsError("floats")
+                raise symbolic_inputs.FloatIdsError("floats")
             return inputs + 1
 
     model = keras.Sequential([Refusing()])

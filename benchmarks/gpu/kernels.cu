@@ -23,7 +23,7 @@
 #include "ops/core/gradients/row_segments.h"
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/operations/apply.h"
-#include "ops/core/operations/found_rows.h"
+#include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/pool_rows.h"
 #include "ops/core/operations/set_rule.h"
@@ -253,9 +253,9 @@ class Bench {
     const auto say = [&](const std::string& name, double ms) {
       Say(kind + " " + name, ids.order, dim, ids.size(), ms);
     };
-    cuda_impl::FoundRows found;
+    cuda_impl::RowLookupResult found;
     const auto find = [&] {
-      Check(cuda_impl::FoundRows::Find({{&state, ids.ids.data(), ids.size()}}, device_.get(),
+      Check(cuda_impl::RowLookupResult::Find({{&state, ids.ids.data(), ids.size()}}, device_.get(),
                                        &found));
     };
     say("find", GpuMs(*device_, find));

@@ -2,7 +2,7 @@
 
 from benchmarks.report import markdown
 from benchmarks.synthetic.models import GPU_SOURCE
-from keras_sparse.amounts import bytes_text
+from keras_sparse.utils.byte_sizes import bytes_text
 
 NAMES = {
     "ours": "keras_sparse",

@@ -3,7 +3,7 @@
 import math
 
 import keras_sparse
-from keras_sparse.amounts import parse_bytes
+from keras_sparse.utils.byte_sizes import parse_bytes
 
 # A table that is a smaller part of all rows than this is in the first tier whole.
 _SMALL_PART = 1 / 1000

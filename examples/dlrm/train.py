@@ -14,7 +14,7 @@ from examples.dlrm.reader import training_batches
 from examples.dlrm.schedule import WarmupThenDecay
 from examples.dlrm.split_binary import Part
 from examples.dlrm.tiers import Tiers
-from keras_sparse import checks
+from keras_sparse.utils import checks
 
 DESCRIPTION = """\
 Trains DLRM on what `preprocess` has written, in the order of its files. Without options the model,

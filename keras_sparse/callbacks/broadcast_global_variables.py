@@ -1,9 +1,9 @@
 import keras
 
-from keras_sparse import checks
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.training.broadcast_variables import broadcast_variables
 from keras_sparse.layers.integer_lookup import IntegerLookup
+from keras_sparse.utils import checks
 
 
 class BroadcastGlobalVariables(keras.callbacks.Callback):

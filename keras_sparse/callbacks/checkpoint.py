@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.callbacks.data_position import DataPosition
@@ -29,6 +28,7 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import latest_checkpoint
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.utils import checks
 
 
 class Checkpoint(keras.callbacks.Callback):

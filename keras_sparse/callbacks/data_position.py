@@ -1,6 +1,6 @@
 import inspect
 
-from keras_sparse.progress import Progress
+from keras_sparse.utils.progress_bar import Progress
 
 # What Keras' iterator has until its first epoch begins: where that is to be. All callbacks see it.
 _AWAITED = "_keras_sparse_awaited_position"

@@ -1,9 +1,9 @@
 import keras
 
-from keras_sparse import checks
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.utils import checks
 
 
 class EvictRows(keras.callbacks.Callback):

@@ -5,11 +5,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_sparse import checks
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import check_range
 from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.utils import checks
 
 
 class TensorBoard(keras.callbacks.TensorBoard):

@@ -1,15 +1,15 @@
 import keras
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.callbacks.check_built import check_built
-from keras_sparse.callbacks.table_charts import all_counters
-from keras_sparse.callbacks.table_charts import description_of
-from keras_sparse.callbacks.table_charts import share_of
-from keras_sparse.callbacks.watched_table import WatchedTable
+from keras_sparse.callbacks.monitored_table import MonitoredTable
+from keras_sparse.callbacks.tensorboard_charts import all_counters
+from keras_sparse.callbacks.tensorboard_charts import description_of
+from keras_sparse.callbacks.tensorboard_charts import share_of
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
 from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.utils import checks
 
 
 class TierStats(keras.callbacks.Callback):
@@ -66,7 +66,7 @@ class TierStats(keras.callbacks.Callback):
         self._writer = tf.summary.create_noop_writer()
         self.counters = checks.boolean(counters, "counters")
         self._written = None  # the step of the last writing
-        self._watched: dict[int, WatchedTable] = {}  # by the id of the table
+        self._watched: dict[int, MonitoredTable] = {}  # by the id of the table
 
     def on_train_begin(self, logs=None):
         if not self._tables():
@@ -105,13 +105,13 @@ class TierStats(keras.callbacks.Callback):
         return tables_of(self.model)
 
     def _watch(self):
-        """Returns the `WatchedTable` of each table: a new one where a layer has just been built."""
+        """Returns the `MonitoredTable` of each table: a new one once a layer has been built."""
         for table in self._tables():
             if id(table) not in self._watched:
                 names = {each.name for each in self._watched.values()}
                 name = _unlike(table.path, names)
                 built = self.model.optimizer.built
-                self._watched[id(table)] = WatchedTable(table, name, self._step(), built)
+                self._watched[id(table)] = MonitoredTable(table, name, self._step(), built)
         return [self._watched[id(table)] for table in self._tables()]
 
     def _step(self):

@@ -1,14 +1,14 @@
 import dataclasses
 import json
 
-from keras_sparse import checks
-from keras_sparse.amounts import bytes_text
 from keras_sparse.commands import info_command
 from keras_sparse.commands.bench_steps import measure
 from keras_sparse.commands.bench_steps import WORKLOADS
-from keras_sparse.plotting import check_picture
-from keras_sparse.plotting import save_picture
-from keras_sparse.text_table import aligned
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import bytes_text
+from keras_sparse.utils.plotting import check_picture
+from keras_sparse.utils.plotting import save_picture
+from keras_sparse.utils.text_table import aligned
 
 _PEERS = {"keras_sparse": "keras_sparse", "keras": "keras.layers.Embedding"}
 _KINDS = {"lookup": "lookup", "step": "training step"}

@@ -8,11 +8,11 @@ import re
 import keras
 import tensorflow as tf
 
-from keras_sparse.amounts import bytes_text
 from keras_sparse.native import _build_info
 from keras_sparse.native import library
 from keras_sparse.storage.storage_type import StorageType
-from keras_sparse.text_table import aligned
+from keras_sparse.utils.byte_sizes import bytes_text
+from keras_sparse.utils.text_table import aligned
 
 # What is said where there is none, if not that it is not installed.
 _WITHOUT = {

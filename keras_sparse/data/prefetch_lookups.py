@@ -3,12 +3,12 @@ import inspect
 import keras
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.data.lookup_calls import has_tables
 from keras_sparse.data.lookup_calls import LookupCalls
 from keras_sparse.distribute.exchange.exchange import Exchange
 from keras_sparse.distribute.exchange.prefetch_stage import PrefetchStage
+from keras_sparse.utils import checks
 
 MODES = ("exact", "stale")
 # What "auto" goes up to, and what may be given, as in ops/core/staging.

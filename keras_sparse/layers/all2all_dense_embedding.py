@@ -1,8 +1,8 @@
 import keras
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.layers.all2all_embedding import All2AllEmbedding
+from keras_sparse.utils import checks
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")

@@ -2,13 +2,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.inputs.ragged_inputs import ids_as_tensor
+from keras_sparse.inputs.symbolic_inputs import FloatIdsError
+from keras_sparse.inputs.symbolic_inputs import is_placeholder
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
 from keras_sparse.layers.embedding import Embedding
-from keras_sparse.ragged_form import ids_as_tensor
-from keras_sparse.shape_inference import FloatIdsError
-from keras_sparse.shape_inference import is_placeholder
+from keras_sparse.utils import checks
 
 KEY_DTYPES = ("int32", "uint32", "int64", "uint64")
 

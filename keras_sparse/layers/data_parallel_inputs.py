@@ -1,18 +1,18 @@
 import tensorflow as tf
 
+from keras_sparse.inputs.ragged_inputs import cast_rows
+from keras_sparse.inputs.ragged_inputs import ragged_form
 from keras_sparse.layers.row_dtype import row_dtype
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ops.output_mode import split_inputs
-from keras_sparse.ragged_form import cast_rows
-from keras_sparse.ragged_form import ragged_form
 
 
 class DataParallelInputs:
     """The inputs of a `DistributedEmbedding` whose ranks pass their own samples of every input.
 
     Args:
-        templates: `TableTemplates`.
+        templates: `TableConfigs`.
 
     Attributes:
         inputs: List of integers: the places of the inputs that this rank passes.

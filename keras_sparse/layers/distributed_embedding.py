@@ -2,7 +2,6 @@ from typing import Any
 
 import keras
 
-from keras_sparse import checks
 from keras_sparse.distribute.exchange.exchange_layout import WIRE_DTYPES
 from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
@@ -13,28 +12,29 @@ from keras_sparse.distribute.tables.make_local_tables import make_local_tables
 from keras_sparse.distribute.tables.regularized_parts import check_regularizers
 from keras_sparse.distribute.tables.whole_tables import get_whole_tables
 from keras_sparse.distribute.tables.whole_tables import set_whole_tables
+from keras_sparse.inputs.ragged_inputs import as_tensor
+from keras_sparse.inputs.ragged_inputs import ids_as_tensor
+from keras_sparse.inputs.ragged_inputs import RaggedForm
 from keras_sparse.layers.data_parallel_inputs import DataParallelInputs
 from keras_sparse.layers.model_parallel_inputs import check_whole_batch_options
 from keras_sparse.layers.model_parallel_inputs import ModelParallelInputs
+from keras_sparse.layers.not_built_message import not_built_message
 from keras_sparse.layers.output_form import ids_of_shapes
 from keras_sparse.layers.output_form import OutputForm
-from keras_sparse.layers.refuse_checkpoints import RefuseCheckpoints
+from keras_sparse.layers.reject_tf_checkpoint import RejectTfCheckpoint
+from keras_sparse.layers.table_configs import TableConfigs
 from keras_sparse.layers.table_layer import TableLayer
-from keras_sparse.layers.table_templates import TableTemplates
-from keras_sparse.layers.unbuilt_text import unbuilt_text
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
-from keras_sparse.ragged_form import as_tensor
-from keras_sparse.ragged_form import ids_as_tensor
-from keras_sparse.ragged_form import RaggedForm
-from keras_sparse.saving.keras_files.table_holder import TableHolder
+from keras_sparse.saving.keras_files.checkpointable_table import CheckpointableTable
+from keras_sparse.utils import checks
 
 # Arguments that say where tables are.
 PLACES = ("strategy", "column_slice_threshold", "row_slice_threshold", "data_parallel_threshold")
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class DistributedEmbedding(RefuseCheckpoints, TableLayer):
+class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
     """Embedding layers whose tables are spread over the ranks of a training.
 
     Each rank passes its own part of a batch and gets the rows of it, wherever they are: by
@@ -117,7 +117,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.templates = TableTemplates(embeddings, input_table_map, self.name)
+        self.templates = TableConfigs(embeddings, input_table_map, self.name)
         self.output_mode = self.templates.check_output_mode(output_mode)
         self.strategy = strategy
         self.column_slice_threshold = column_slice_threshold
@@ -136,7 +136,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
         self.supports_masking = any(each.supports_masking for each in self.templates.layers)
         self.own_tables: Any = None
         # For Keras to save the tables, each in a place of its own.
-        self.table_holders = [TableHolder(self.name, name) for name in self.templates.names]
+        self.table_holders = [CheckpointableTable(self.name, name) for name in self.templates.names]
         if not self.dp_input:
             check_whole_batch_options(self)
         self.plan = self._make_plan()
@@ -169,7 +169,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
     def tables(self):
         """List of what this rank has of the tables, once the layer is built."""
         if self.own_tables is None:
-            raise AttributeError(unbuilt_text(self, "`tables` must be read of"))
+            raise AttributeError(not_built_message(self, "`tables` must be read of"))
         return self._own_variables
 
     def __call__(self, inputs, weights=None, **kwargs):
@@ -301,7 +301,7 @@ class DistributedEmbedding(RefuseCheckpoints, TableLayer):
 
     def _built_tables(self, method):
         if self.own_tables is None:
-            raise ValueError(unbuilt_text(self, f"`{method}` must be called on"))
+            raise ValueError(not_built_message(self, f"`{method}` must be called on"))
         return [holder.table for holder in self.table_holders]
 
     def save_own_variables(self, store):

@@ -3,24 +3,23 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse import ops
+from keras_sparse.inputs.padding import check_padding_id
+from keras_sparse.inputs.padding import mask_of
+from keras_sparse.inputs.ragged_inputs import as_tensor
+from keras_sparse.inputs.ragged_inputs import cast_rows
+from keras_sparse.inputs.ragged_inputs import check_bags
+from keras_sparse.inputs.ragged_inputs import check_id_dtype
+from keras_sparse.inputs.ragged_inputs import ids_as_tensor
+from keras_sparse.inputs.ragged_inputs import ragged_form
 from keras_sparse.layers.group_scope_stack import innermost_scope
-from keras_sparse.layers.keras_options import without_keras_options
-from keras_sparse.layers.known_layer import options_of
-from keras_sparse.layers.known_layer import own_computation
+from keras_sparse.layers.layer_introspection import options_of
+from keras_sparse.layers.layer_introspection import own_computation
+from keras_sparse.layers.not_built_message import not_built_message
 from keras_sparse.layers.row_dtype import row_dtype
 from keras_sparse.layers.table_layer import TableLayer
-from keras_sparse.layers.unbuilt_text import unbuilt_text
-from keras_sparse.padding import check_padding_id
-from keras_sparse.padding import mask_of
-from keras_sparse.ragged_form import as_tensor
-from keras_sparse.ragged_form import cast_rows
-from keras_sparse.ragged_form import check_bags
-from keras_sparse.ragged_form import check_id_dtype
-from keras_sparse.ragged_form import ids_as_tensor
-from keras_sparse.ragged_form import ragged_form
+from keras_sparse.layers.unsupported_keras_arguments import without_unsupported_arguments
 from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.load_table import refuse_table
 from keras_sparse.saving.keras_files.save_table import save_table
@@ -31,6 +30,7 @@ from keras_sparse.tables.rows_regularizer import check_regularizer
 from keras_sparse.tables.rows_regularizer import rows_regularizer
 from keras_sparse.tables.table_config import LAYER_OPTIONS
 from keras_sparse.tables.table_config import TableConfig
+from keras_sparse.utils import checks
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
@@ -123,7 +123,7 @@ class Embedding(TableLayer):
         frequency=False,
         **kwargs,
     ):
-        super().__init__(**without_keras_options(kwargs))
+        super().__init__(**without_unsupported_arguments(kwargs))
         config = TableConfig(
             input_dim,
             output_dim,
@@ -176,7 +176,7 @@ class Embedding(TableLayer):
     def embeddings(self):
         """The table: an `EmbeddingVariable`, once the layer is built."""
         if self._embeddings is None:  # the error is that of Keras' layer, for `hasattr`
-            raise AttributeError(unbuilt_text(self, "`embeddings` must be read of"))
+            raise AttributeError(not_built_message(self, "`embeddings` must be read of"))
         return self._embeddings
 
     def build(self, input_shape=None):
@@ -247,7 +247,7 @@ class Embedding(TableLayer):
 
     def _built_table(self, method):
         if self._embeddings is None:
-            raise RuntimeError(unbuilt_text(self, f"`{method}` must be called on"))
+            raise RuntimeError(not_built_message(self, f"`{method}` must be called on"))
         return self._embeddings
 
     def save_own_variables(self, store):
@@ -275,7 +275,7 @@ class Embedding(TableLayer):
             ValueError: The config of the Keras layer uses an option that this layer does not have.
         """
         # Here too: Keras would wrap the error of the constructor in one that prints the config.
-        return super().from_config(without_keras_options(config))
+        return super().from_config(without_unsupported_arguments(config))
 
     @classmethod
     def from_keras(cls, layer):

@@ -1,10 +1,10 @@
 import keras
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
 from keras_sparse.layers.distributed_embedding import PLACES
+from keras_sparse.utils import checks
 
 # Elements of a table that no table exceeds: all of them are copied to all ranks.
 _ANY_TABLE = 2**62

@@ -1,11 +1,11 @@
 import contextlib
 
-from keras_sparse import checks
-from keras_sparse.layers.deferred_output import DeferredOutput
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.group_embedding import GroupEmbedding
 from keras_sparse.layers.group_scope_stack import entered
-from keras_sparse.layers.known_layer import own_computation
+from keras_sparse.layers.layer_introspection import own_computation
+from keras_sparse.layers.symbolic_output import SymbolicOutput
+from keras_sparse.utils import checks
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ class _GroupScope:
         """
         _check_new(layer)
         spec = layer.compute_output_spec(inputs, weights)
-        output = DeferredOutput(self.look_up, spec, layer.compute_mask(inputs))
+        output = SymbolicOutput(self.look_up, spec, layer.compute_mask(inputs))
         self._calls.append((layer, inputs, weights, output))
         return output
 

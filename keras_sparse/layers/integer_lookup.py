@@ -4,27 +4,27 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.layers.refuse_checkpoints import RefuseCheckpoints
-from keras_sparse.ragged_form import check_id_dtype
-from keras_sparse.ragged_form import ids_as_tensor
-from keras_sparse.ragged_form import to_int64
+from keras_sparse.inputs.ragged_inputs import check_id_dtype
+from keras_sparse.inputs.ragged_inputs import ids_as_tensor
+from keras_sparse.inputs.ragged_inputs import to_int64
+from keras_sparse.layers.reject_tf_checkpoint import RejectTfCheckpoint
 from keras_sparse.saved_model.saved_index import SavedIndex
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_table import keeps_failure
+from keras_sparse.utils import checks
 
 _creation = threading.Lock()
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class IntegerLookup(RefuseCheckpoints, keras.layers.Layer):
+class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
     """Turns keys into tokens 1, 2, ... in the order in which they first appear in training.
 
     It makes ids for a static table of keys that are not known beforehand: an `Embedding` after it

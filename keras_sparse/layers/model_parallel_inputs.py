@@ -1,8 +1,8 @@
 import keras
 
+from keras_sparse.inputs.ragged_inputs import cast_rows
 from keras_sparse.layers.data_parallel_inputs import ragged_forms
 from keras_sparse.ops.output_mode import join
-from keras_sparse.ragged_form import cast_rows
 
 _REFUSED = ("row_slice_threshold", "data_parallel_threshold")
 
@@ -13,7 +13,7 @@ class ModelParallelInputs:
     As `DataParallelInputs`, of whose methods it has the same.
 
     Args:
-        templates: `TableTemplates`.
+        templates: `TableConfigs`.
         plan: `Plan`.
         rank: Integer.
     """

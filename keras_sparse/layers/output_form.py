@@ -9,7 +9,7 @@ class OutputForm:
     """How a layer of many inputs gives its outputs: as inputs are given, or all in one tensor.
 
     Args:
-        templates: `TableTemplates`.
+        templates: `TableConfigs`.
         mode: String, one of `OUTPUT_MODES`, which `templates.check_output_mode` has taken.
     """
 

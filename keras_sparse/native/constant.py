@@ -2,10 +2,10 @@ import functools
 
 import tensorflow as tf
 
-from keras_sparse.beside_tables import beside_tables
+from keras_sparse.native.on_cpu import on_cpu
 
 
-@beside_tables
+@on_cpu
 def constant(values, dtype):
     """Returns a tensor of a tuple of numbers, as `tf.constant` does.
 

@@ -2,7 +2,6 @@ import tensorflow as tf
 from tensorflow.python.eager import record
 from tensorflow.python.ops import resource_variable_ops
 
-from keras_sparse import checks
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import local_ids
@@ -13,6 +12,7 @@ from keras_sparse.native.lookup_gradient import max_entries
 from keras_sparse.native.staging import collected_lookups
 from keras_sparse.saved_model.saved_lookup import saved_lookup
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
+from keras_sparse.utils import checks
 
 COMBINERS = ("sum", "mean", "sqrtn")
 # What rows can be written as.

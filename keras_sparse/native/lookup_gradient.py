@@ -9,9 +9,9 @@ import itertools
 import tensorflow as tf
 from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
-from keras_sparse.beside_tables import beside_tables
 from keras_sparse.native import library
 from keras_sparse.native.constant import constant
+from keras_sparse.native.on_cpu import on_cpu
 from keras_sparse.native.pooled_slices import PooledSlices
 
 
@@ -149,6 +149,6 @@ def _device_of(handle):
     return "CPU:0" if handle is None else handle.device
 
 
-@beside_tables
+@on_cpu
 def _gather(versions, places):
     return tf.gather(versions, places)

@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.check_tables import local_ids
+from keras_sparse.utils import checks
 
 
 def import_rows(variables, keys, records, ages=None, frequencies=None):

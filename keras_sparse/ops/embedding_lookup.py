@@ -1,13 +1,13 @@
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
-from keras_sparse.beside_tables import beside_tables
-from keras_sparse.ragged_form import flat
-from keras_sparse.ragged_form import ids_as_tensor
-from keras_sparse.ragged_form import to_int64
-from keras_sparse.ragged_form import unflatten
-from keras_sparse.shape_inference import is_placeholder
+from keras_sparse.inputs.ragged_inputs import flat
+from keras_sparse.inputs.ragged_inputs import ids_as_tensor
+from keras_sparse.inputs.ragged_inputs import to_int64
+from keras_sparse.inputs.ragged_inputs import unflatten
+from keras_sparse.inputs.symbolic_inputs import is_placeholder
+from keras_sparse.native.on_cpu import on_cpu
+from keras_sparse.utils import checks
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
@@ -87,7 +87,7 @@ def ids_tensor(ids, name):
     return ids
 
 
-@beside_tables
+@on_cpu
 def flat_int64(ids, input_dim):
     """Returns the ids of a tensor or RaggedTensor as an int64 tensor of one axis."""
     return flat(to_int64(getattr(ids, "flat_values", ids), input_dim))

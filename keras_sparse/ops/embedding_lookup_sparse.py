@@ -1,13 +1,13 @@
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
-from keras_sparse.beside_tables import beside_tables
+from keras_sparse.inputs.ragged_inputs import ragged_form
+from keras_sparse.native.on_cpu import on_cpu
 from keras_sparse.ops.embedding_lookup import check_integers
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup import limit_norms
-from keras_sparse.pooling import pool_rows
-from keras_sparse.ragged_form import ragged_form
+from keras_sparse.saved_model.pool_rows import pool_rows
+from keras_sparse.utils import checks
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
@@ -96,7 +96,7 @@ def check_bags(ids, weights, ids_name, weights_name):
         )
 
 
-@beside_tables
+@on_cpu
 def ragged_bags(ids, weights):
     """Returns checked 2-D ids and weights, sparse or ragged, as a lookup takes them.
 

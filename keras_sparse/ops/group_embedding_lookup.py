@@ -1,6 +1,5 @@
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
@@ -9,6 +8,7 @@ from keras_sparse.ops.output_mode import check_output_mode
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ops.output_mode import split_inputs
+from keras_sparse.utils import checks
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.

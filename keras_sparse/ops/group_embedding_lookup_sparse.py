@@ -1,6 +1,5 @@
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
@@ -9,6 +8,7 @@ from keras_sparse.ops.group_embedding_lookup import check_group_output
 from keras_sparse.ops.group_embedding_lookup import lookup_in_groups
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import split_inputs
+from keras_sparse.utils import checks
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.

@@ -5,7 +5,7 @@ import functools
 import keras
 import tensorflow as tf
 
-from keras_sparse import checks
+from keras_sparse.utils import checks
 
 OUTPUT_MODES = ("list", "concat", "stack")
 

@@ -1,13 +1,13 @@
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
-from keras_sparse.beside_tables import beside_tables
+from keras_sparse.native.on_cpu import on_cpu
 from keras_sparse.ops.embedding_lookup import check_max_norm
 from keras_sparse.ops.embedding_lookup_sparse import check_bags
 from keras_sparse.ops.embedding_lookup_sparse import check_combiner
 from keras_sparse.ops.embedding_lookup_sparse import pooled_rows
 from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
+from keras_sparse.utils import checks
 
 
 # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
@@ -107,7 +107,7 @@ def _check_rank(ids):
         )
 
 
-@beside_tables
+@on_cpu
 def _as_matrix(bags):
     """Joins all axes but the last one of a SparseTensor."""
     if bags.shape.rank == 2:
@@ -125,7 +125,7 @@ def _unflatten(pooled, ids):
     return pooled if ids.shape.rank is None else tf.ensure_shape(pooled, [*ids.shape[:-1], dim])
 
 
-@beside_tables
+@on_cpu
 def _leave_out_invalid(ids, weights, dtype):
     # What was unsigned is not below 0, though its bits may be as an int64.
     kept = tf.ones_like(ids.values, tf.bool) if dtype.is_unsigned else ids.values >= 0
@@ -136,7 +136,7 @@ def _leave_out_invalid(ids, weights, dtype):
     return ids, None if weights is None else tf.ragged.boolean_mask(weights, kept)
 
 
-@beside_tables
+@on_cpu
 def _fill_empty_bags(ids, weights, default_id):
     is_empty = tf.cast(tf.equal(ids.row_lengths(), 0), tf.int64)
     defaults = tf.fill([tf.reduce_sum(is_empty)], tf.constant(default_id, tf.int64))

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.ops.embedding_lookup import embedding_lookup
 from keras_sparse.ops.embedding_lookup import ids_tensor
+from keras_sparse.utils import checks
 
 _SAMPLERS = {
     "log_uniform": tf.random.log_uniform_candidate_sampler,

@@ -1,9 +1,9 @@
 import keras
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.optimizers.lazy_adam import LazyAdam
 from keras_sparse.optimizers.support.bias_correction import adam_alpha
+from keras_sparse.utils import checks
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")

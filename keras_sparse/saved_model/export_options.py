@@ -3,8 +3,8 @@ import contextvars
 import dataclasses
 import re
 
-from keras_sparse import checks
 from keras_sparse.saved_model.chosen_keys import RowChoice
+from keras_sparse.utils import checks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse.amounts import bytes_text
 from keras_sparse.saved_model.saved_model_scope import current_save
+from keras_sparse.utils.byte_sizes import bytes_text
 
 
 class FileArray:

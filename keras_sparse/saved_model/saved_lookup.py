@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from keras_sparse.pooling import pool_rows
+from keras_sparse.saved_model.pool_rows import pool_rows
 from keras_sparse.saved_model.saved_table import lookup_keys
 
 

@@ -1,12 +1,12 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse.chunk_bytes import CHUNK_BYTES
-from keras_sparse.progress import Progress
 from keras_sparse.saved_model.chosen_keys import chosen_keys
 from keras_sparse.saved_model.export_options import current_options
 from keras_sparse.saved_model.file_array import FileArray
 from keras_sparse.saved_model.saved_model_scope import current_save
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
+from keras_sparse.utils.progress_bar import Progress
 
 
 class TableContent:

@@ -1,7 +1,7 @@
 import keras
 
-from keras_sparse import checks
 from keras_sparse.storage.counting_filter import CountingFilter
+from keras_sparse.utils import checks
 
 _COUNTER_TYPES = ("uint8", "uint16", "uint32", "uint64")
 _LEAST_PROBABILITY = 2.0**-64

@@ -1,5 +1,5 @@
-from keras_sparse import checks
 from keras_sparse.storage.admission_filter import AdmissionFilter
+from keras_sparse.utils import checks
 
 _COUNTS = ("steps", "occurrences")
 

@@ -1,6 +1,6 @@
 import keras
 
-from keras_sparse import checks
+from keras_sparse.utils import checks
 
 
 class EvictionPolicy:

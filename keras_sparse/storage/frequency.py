@@ -1,4 +1,4 @@
-from keras_sparse import checks
+from keras_sparse.utils import checks
 
 
 def check_frequency(frequency, input_dim):

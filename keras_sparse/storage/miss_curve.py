@@ -1,10 +1,10 @@
 import numpy as np
 
-from keras_sparse import checks
-from keras_sparse.plotting import axes_or_new
-from keras_sparse.plotting import import_pyplot
-from keras_sparse.storage.id_steps import steps_of_ids
-from keras_sparse.storage.stack_distances import stack_distances
+from keras_sparse.storage.access_trace import access_trace
+from keras_sparse.storage.reuse_distances import reuse_distances
+from keras_sparse.utils import checks
+from keras_sparse.utils.plotting import axes_or_new
+from keras_sparse.utils.plotting import import_pyplot
 
 # Of a row in the first tier, beside row and slots: bytes of its key, index and place in the order.
 _INDEX_BYTES = 20
@@ -66,13 +66,13 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
     if checks.boolean(plot, "plot"):
         import_pyplot()  # what is missing is said before the work, not after it
     touches, sampled = 0, []
-    for keys in steps_of_ids(ids, batch_size, ignore):
+    for keys in access_trace(ids, batch_size, ignore):
         touches += len(keys)
         sampled.append(keys if sample_rate == 1 else keys[_is_sampled(keys, sample_rate)])
     if touches == 0:
         raise ValueError(f"`ids` must have ids. Received: none in {len(sampled)} steps")
     followed = np.concatenate(sampled)
-    distances = stack_distances(followed, np.array([len(keys) for keys in sampled]))
+    distances = reuse_distances(followed, np.array([len(keys) for keys in sampled]))
     if len(distances) == 0:
         raise ValueError(
             "`ids` must touch a row in two steps, or there is no hit to count; give more steps or "

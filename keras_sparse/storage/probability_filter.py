@@ -1,7 +1,7 @@
 import keras
 
-from keras_sparse import checks
 from keras_sparse.storage.admission_filter import AdmissionFilter
+from keras_sparse.utils import checks
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")

@@ -1,4 +1,4 @@
-from keras_sparse import checks
+from keras_sparse.utils import checks
 
 
 def check_row_limit(max_rows, input_dim):

@@ -1,12 +1,12 @@
 import keras
 
-from keras_sparse import checks
-from keras_sparse import launchers
 from keras_sparse import native
-from keras_sparse.amounts import parse_bytes
+from keras_sparse.distribute.ranks import launcher_environment
 from keras_sparse.native import library
 from keras_sparse.storage import foreign_paths
 from keras_sparse.storage.storage_type import StorageType
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import parse_bytes
 
 _DEFAULT_SIZE = 1 << 30
 _NO_LIMIT = 2**63 - 1
@@ -92,7 +92,7 @@ class StorageOption:
             )
         # Last, so that all else shows on a machine without a GPU too. One of several ranks would
         # fail alone, and others wait: they look as they make tables.
-        if self.is_on_gpu and not launchers.sizes(launchers.LAUNCHERS):
+        if self.is_on_gpu and not launcher_environment.sizes(launcher_environment.LAUNCHERS):
             native.check_gpu(self.storage_type)
 
     @property

@@ -2,8 +2,8 @@ import datetime
 
 import keras
 
-from keras_sparse import checks
 from keras_sparse.storage.eviction_policy import EvictionPolicy
+from keras_sparse.utils import checks
 
 _TOO_MANY_SECONDS = 2**31
 

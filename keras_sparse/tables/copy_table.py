@@ -5,8 +5,8 @@ import keras
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.tables.available_memory import missing_memory
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 
 def copy_table(variable):

@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_sparse.tables.found_rows import FoundRows
+from keras_sparse.tables.find_result import FindResult
 
 
 class PaddedKeys:
@@ -39,7 +39,7 @@ class PaddedKeys:
         exist, rows, *slots = (
             _spread(each, has_row) for each in (found.exist, found.rows, *found.slots.values())
         )
-        return FoundRows(exist, rows, dict(zip(found.slots, slots, strict=True)))
+        return FindResult(exist, rows, dict(zip(found.slots, slots, strict=True)))
 
     def assign(self, keys, rows, slots=None):
         """See `EmbeddingVariable.assign`.

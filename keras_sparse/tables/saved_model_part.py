@@ -1,4 +1,4 @@
-from keras_sparse.saved_model.refuse_checkpoints import refuse_checkpoints
+from keras_sparse.saved_model.reject_tf_checkpoint import reject_tf_checkpoint
 from keras_sparse.saved_model.saved_table import HasSavedTable
 
 
@@ -16,7 +16,7 @@ class SavedModelPart(HasSavedTable):
     is_of_ranks = False
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
-        refuse_checkpoints(save_type, "Embedding variables", f"variable '{self.path}'")
+        reject_tf_checkpoint(save_type, "Embedding variables", f"variable '{self.path}'")
         return {} if self.is_of_ranks else {"saved_table": self.saved_table}
 
     # Of itself it has nothing there.

@@ -1,7 +1,6 @@
 import dataclasses
 from typing import Any
 
-from keras_sparse import checks
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.frequency import check_frequency
@@ -10,6 +9,7 @@ from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.tables.initial_rows import check_initializer
 from keras_sparse.tables.table_part import check_part
 from keras_sparse.tables.table_part import TablePart
+from keras_sparse.utils import checks
 
 
 @dataclasses.dataclass(frozen=True)

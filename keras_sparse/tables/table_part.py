@@ -1,6 +1,6 @@
 import dataclasses
 
-from keras_sparse import checks
+from keras_sparse.utils import checks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.tables.found_rows import FoundRows
+from keras_sparse.tables.find_result import FindResult
 from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import as_records
 from keras_sparse.tables.keyed_arrays import check_range
@@ -52,9 +52,9 @@ class VariableKeys(VariableRows):
             keys: As of `contains`.
 
         Returns:
-            `keras_sparse.tables.found_rows.FoundRows`: `exist`, whether each key has a row; `rows`,
-            as a lookup reads them, with the moves of steps that they have missed; `slots`, a dict
-            by name. A key without a row has its initial row, or the default of the table's
+            `keras_sparse.tables.find_result.FindResult`: `exist`, whether each key has a row;
+            `rows`, as a lookup reads them, with the moves of steps that they have missed; `slots`,
+            a dict by name. A key without a row has its initial row, or the default of the table's
             admission filter, and slots as a new row begins with them.
 
         Raises:
@@ -62,7 +62,7 @@ class VariableKeys(VariableRows):
         """
         exist, records = self.find_records(keys)
         layout = RecordLayout(self.output_dim, self.slot_names)
-        return FoundRows(exist, *layout.split(records))
+        return FindResult(exist, *layout.split(records))
 
     def find_records(self, keys):
         """Returns `(exist, records)` of `find`: a record is the row, then its slots."""

@@ -4,13 +4,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.tables.copy_table import copy_table
 from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.table_part import TablePart
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 # A first tier that is full makes room for as many rows as have come at once.
 _PROMOTED_PIECES = 64

@@ -277,7 +277,7 @@ def test_a_loop_of_ones_own_has_the_whole_epoch_again(tmp_path):
 
 
 def test_the_bar_of_batches_that_are_passed_over_is_filled_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("keras_sparse.progress._SECONDS_UNTIL_SHOWN", 0)
+    monkeypatch.setattr("keras_sparse.utils.progress_bar._SECONDS_UNTIL_SHOWN", 0)
     train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, every_steps=3)], 4)
     capsys.readouterr()
     train(make_model(), DATA["arrays"], [Checkpoint(tmp_path, every_steps=20)], 1)

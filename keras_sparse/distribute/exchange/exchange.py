@@ -1,12 +1,12 @@
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.exchange.exchange_call import ExchangeCall
 from keras_sparse.distribute.exchange.exchange_call import Slices
 from keras_sparse.distribute.exchange.prefetched_call import PrefetchedCall
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.native import library
+from keras_sparse.native.on_cpu import on_cpu
 
 
 class Exchange:
@@ -43,7 +43,7 @@ class Exchange:
 
     # AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
     @tf.autograph.experimental.do_not_convert
-    @beside_tables
+    @on_cpu
     def lookup(self, tables, ids, row_splits, weights, combiners, joined=False, dtype="float32"):
         """Reads rows of the tables, pooled or one by one: `keras_sparse.ops.lookup` over ranks.
 
@@ -81,7 +81,7 @@ class Exchange:
         slices = [each for _, each in trained]
         return call.rows(collective_name(self.name), anchors, slices, joined, dtype)
 
-    @beside_tables
+    @on_cpu
     def make_area(self):
         """Makes the place where lookups wait for their steps that are made ready ahead of them.
 

@@ -3,9 +3,9 @@ import contextlib
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.ranks.collectives import alltoall
 from keras_sparse.native import library
+from keras_sparse.native.on_cpu import on_cpu
 
 
 class ExchangeCall:
@@ -60,7 +60,7 @@ class ExchangeCall:
                     **self._uses(request),
                 )
 
-            @beside_tables
+            @on_cpu
             def gradient(*row_grads):
                 grads = [tf.convert_to_tensor(grad) for grad in row_grads]
                 grads = grads * len(output_dims) if joined else grads

@@ -3,12 +3,12 @@ import zlib
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.exchange.exchange_call import no_slices
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.native import library
+from keras_sparse.native.on_cpu import on_cpu
 
 # Horovod counts in int32 where the words begin that a rank sends to each other one and gets of it.
 _MOST_WORDS = 2**31 - 1
@@ -61,8 +61,8 @@ class ModelParallelExchange:
         self._bits = tf.int32 if wire_dtype == "float32" else tf.uint16
         self._header_bits = _HEADER_WORDS * 8 // self._bits.size
 
-    @beside_tables
-    def take_out_faults(self, places, forms):
+    @on_cpu
+    def mask_invalid_ids(self, places, forms):
         """Looks for ids outside their tables, where that is an error.
 
         This rank's lookup would fail alone, and the others wait. So if there are any all ids become
@@ -92,8 +92,8 @@ class ModelParallelExchange:
         return fault
 
     @tf.autograph.experimental.do_not_convert
-    @beside_tables
-    def exchange(self, vectors, fault, stand_in):
+    @on_cpu
+    def exchange(self, vectors, fault, placeholder):
         """Exchanges vectors.
 
         The gradients are averages over ranks, as those of `Exchange.lookup`.
@@ -102,9 +102,9 @@ class ModelParallelExchange:
             vectors: List of float32 tensors of shape `(batch_size, num_columns)`, one for each of
                 this rank's inputs. The batch must be the same on all ranks, and of a multiple of
                 their number.
-            fault: What `take_out_faults` returned.
-            stand_in: `EmbeddingVariable` for gradients to arrive at on a rank that trains no table,
-                or `None`.
+            fault: What `mask_invalid_ids` returned.
+            placeholder: `EmbeddingVariable` for gradients to arrive at on a rank that trains no
+                table, or `None`.
 
         Returns:
             List of float32 tensors of shape `(batch_size / num_ranks, output_dim)`, one an input.
@@ -118,8 +118,8 @@ class ModelParallelExchange:
             tables = [self.plan.tables[table] for table in self.plan.input_table_map]
             return [tf.zeros((num_samples, table.width)) for table in tables]
         name = collective_name(self.name)
-        stand_in_dims = None if stand_in is None else native.gradient_dims(stand_in)
-        anchor = tf.zeros(()) if stand_in is None else tf.convert_to_tensor(stand_in.value)
+        placeholder_dims = None if placeholder is None else native.gradient_dims(placeholder)
+        anchor = tf.zeros(()) if placeholder is None else tf.convert_to_tensor(placeholder.value)
         header, num_samples = self._header(vectors, fault)
 
         @tf.custom_gradient
@@ -128,12 +128,14 @@ class ModelParallelExchange:
             received, num_own = self._alltoall(blocks, header, f"{name}.samples")
             shaped = zip(received, self._num_columns, strict=True)
 
-            @beside_tables
+            @on_cpu
             def gradient(*grads):
                 parts, checked = self._alltoall(grads, header, f"{name}.gradients")
                 # A rank that trains nothing does not read the parts.
                 collectives.keep_alive([checked])
-                to_anchor = None if stand_in_dims is None else no_slices(stand_in_dims, checked)
+                to_anchor = (
+                    None if placeholder_dims is None else no_slices(placeholder_dims, checked)
+                )
                 return to_anchor, *self._vector_grads(parts)
 
             return [tf.reshape(each, tf.stack([num_own, n])) for each, n in shaped], gradient

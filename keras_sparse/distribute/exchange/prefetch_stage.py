@@ -3,10 +3,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_sparse.beside_tables import beside_tables
 from keras_sparse.distribute.ranks.exchange_thread import ExchangeThread
 from keras_sparse.distribute.ranks.named_exchange import NamedExchange
 from keras_sparse.native import library
+from keras_sparse.native.on_cpu import on_cpu
 
 
 class PrefetchStage:
@@ -24,7 +24,7 @@ class PrefetchStage:
         reads_rows: Boolean. Whether rows are exchanged too, rather than ids alone.
     """
 
-    @beside_tables
+    @on_cpu
     def __init__(self, exchange, capacity, reads_rows):
         area = exchange.make_area()
         number = exchange.num_stages
@@ -41,7 +41,7 @@ class PrefetchStage:
         name = f"{exchange.name}.ahead_{number}"
         _Courier(exchange, handles.courier, reads_rows, name).start()
 
-    @beside_tables
+    @on_cpu
     def stage(self, batch, lookups):
         """Gives the lookups of a batch to the stage, and returns at once.
 
@@ -94,7 +94,7 @@ class _Courier(ExchangeThread):
                 self._tell_all(error)
         del self._exchange
 
-    @beside_tables
+    @on_cpu
     def _take_part(self):
         """Takes part in one round. Returns whether it was the last one."""
         ids = library.lib.keras_sparse_next_round(courier=self.handle)

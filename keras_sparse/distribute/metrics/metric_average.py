@@ -3,7 +3,7 @@ import keras
 from keras_sparse.distribute.metrics.average_metrics import average_metrics
 from keras_sparse.distribute.metrics.average_metrics import average_over_ranks
 from keras_sparse.distribute.metrics.unweighted_metrics import unweight_metrics
-from keras_sparse.distribute.training.check_replicas import warn_of_different_replicas
+from keras_sparse.distribute.training.check_replicated_variables import warn_of_different_replicas
 
 
 class MetricAverage(keras.callbacks.Callback):

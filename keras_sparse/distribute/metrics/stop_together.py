@@ -1,8 +1,8 @@
 import keras
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.utils import checks
 
 
 class StopTogether(keras.callbacks.Callback):

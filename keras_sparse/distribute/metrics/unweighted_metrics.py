@@ -5,7 +5,7 @@ from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.tables.regularized_parts import has_regularized_parts
-from keras_sparse.distribute.training.share_weights import ShareWeights
+from keras_sparse.distribute.training.weighted_shards import WeightedShards
 from keras_sparse.tables.rows_regularizer import collected_losses_of_parts
 
 
@@ -49,7 +49,7 @@ class _Loss:
         if loss.shape == (0,):  # Keras does not reduce it, and its mean over batches would be NaN
             loss = tf.reduce_sum(loss)
         for each in keras.tree.flatten(sample_weight):
-            if isinstance(each, ShareWeights):  # all of them have the same share
+            if isinstance(each, WeightedShards):  # all of them have the same share
                 loss = _with_gradient_times(loss, each.share)
                 break
         if self._has_regularized_parts:
@@ -76,7 +76,7 @@ def _of_all_parts(losses):
 
 def _without_share(sample_weight):
     return keras.tree.map_structure(
-        lambda each: each.weights if isinstance(each, ShareWeights) else each, sample_weight
+        lambda each: each.weights if isinstance(each, WeightedShards) else each, sample_weight
     )
 
 

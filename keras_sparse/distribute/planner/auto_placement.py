@@ -5,9 +5,9 @@ import numpy as np
 from keras_sparse.distribute.planner.placement_costs import PlacementCosts
 from keras_sparse.distribute.planner.rank_loads import RankLoads
 from keras_sparse.distribute.planner.refine import refine
-from keras_sparse.distribute.planner.size_placement import place_by_size
 from keras_sparse.distribute.planner.table_placement import TablePlacement
 from keras_sparse.distribute.planner.table_spec import TableSpec
+from keras_sparse.distribute.planner.threshold_placement import place_by_threshold
 
 PLAIN_STRATEGIES = ("basic", "memory_balanced", "memory_optimized")
 _NUM_BOUNDS = 16
@@ -63,7 +63,7 @@ def _options(tables, rules, cost_model):
 
 def _plain_plans(tables, options, rules):
     for strategy in PLAIN_STRATEGIES:
-        yield place_by_size(tables, strategy, rules)[0]
+        yield place_by_threshold(tables, strategy, rules)[0]
     yield [each.whole if each.fixed_kind == "data_parallel" else each.by_rows for each in options]
 
 

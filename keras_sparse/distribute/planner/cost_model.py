@@ -2,8 +2,8 @@ import dataclasses
 
 import numpy as np
 
-from keras_sparse import checks
 from keras_sparse.distribute.planner.table_spec import FLOAT_BYTES
+from keras_sparse.utils import checks
 
 _ID_BYTES = 8
 _LINE_BYTES = 64

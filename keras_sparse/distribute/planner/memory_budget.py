@@ -1,7 +1,7 @@
 import numpy as np
 
-from keras_sparse.amounts import bytes_text
 from keras_sparse.distribute.planner.table_placement import TablePlacement
+from keras_sparse.utils.byte_sizes import bytes_text
 
 
 def bytes_of_ranks(tables, placements, num_ranks):

@@ -1,7 +1,5 @@
 import dataclasses
 
-from keras_sparse import checks
-from keras_sparse.amounts import parse_bytes
 from keras_sparse.distribute.planner.auto_placement import auto_placement
 from keras_sparse.distribute.planner.auto_placement import PLAIN_STRATEGIES
 from keras_sparse.distribute.planner.cost_model import CostModel
@@ -9,8 +7,10 @@ from keras_sparse.distribute.planner.memory_budget import check_budget
 from keras_sparse.distribute.planner.memory_budget import refuse_impossible
 from keras_sparse.distribute.planner.placement_rules import PlacementRules
 from keras_sparse.distribute.planner.plan import Plan
-from keras_sparse.distribute.planner.size_placement import place_by_size
 from keras_sparse.distribute.planner.table_spec import TableSpec
+from keras_sparse.distribute.planner.threshold_placement import place_by_threshold
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import parse_bytes
 
 STRATEGIES = (*PLAIN_STRATEGIES, "auto")
 # More take the planner longer than a second.
@@ -113,7 +113,7 @@ def plan_placement(
         rank_tables = _tables_of_ranks(placements, num_ranks)
     else:
         plain = "basic" if strategy == "auto" else strategy
-        placements, rank_tables = place_by_size(tables, plain, rules)
+        placements, rank_tables = place_by_threshold(tables, plain, rules)
     plan = Plan(
         tables,
         placements,

@@ -1,7 +1,7 @@
 import dataclasses
 
-from keras_sparse import checks
 from keras_sparse.distribute.planner.column_slices import num_slices_below
+from keras_sparse.utils import checks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,13 +1,13 @@
 import json
 
-from keras_sparse import checks
 from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.planner.scaling import scaling_of
 from keras_sparse.distribute.planner.scaling import scaling_text
 from keras_sparse.distribute.planner.table_file import read_tables
-from keras_sparse.plotting import check_picture
-from keras_sparse.plotting import save_picture
+from keras_sparse.utils import checks
+from keras_sparse.utils.plotting import check_picture
+from keras_sparse.utils.plotting import save_picture
 
 
 def run(options):

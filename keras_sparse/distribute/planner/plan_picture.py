@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_sparse.plotting import axes_or_new
+from keras_sparse.utils.plotting import axes_or_new
 
 _COLORS = {
     "table_wise": "#00796b",

@@ -2,9 +2,9 @@ import itertools
 
 import numpy as np
 
-from keras_sparse.amounts import bytes_text
-from keras_sparse.amounts import seconds_text
-from keras_sparse.text_table import aligned
+from keras_sparse.utils.byte_sizes import bytes_text
+from keras_sparse.utils.byte_sizes import seconds_text
+from keras_sparse.utils.text_table import aligned
 
 # Of tables that differ in their name and rank alone, those that share a line.
 _SHARE_FROM = 3

@@ -2,9 +2,9 @@ import itertools
 
 import numpy as np
 
-from keras_sparse.amounts import bytes_text
-from keras_sparse.amounts import seconds_text
-from keras_sparse.text_table import aligned
+from keras_sparse.utils.byte_sizes import bytes_text
+from keras_sparse.utils.byte_sizes import seconds_text
+from keras_sparse.utils.text_table import aligned
 
 # Where samples a second grow by less than this part of what the ranks do, more of them are a waste.
 _WORTH_IT = 0.5

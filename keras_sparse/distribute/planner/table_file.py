@@ -3,8 +3,8 @@ import difflib
 import json
 import pathlib
 
-from keras_sparse import checks
 from keras_sparse.distribute.planner.table_spec import TableSpec
+from keras_sparse.utils import checks
 
 _KEYS = tuple(field.name for field in dataclasses.fields(TableSpec))
 _NEEDED = ("name", "rows", "width")

@@ -1,7 +1,7 @@
 import dataclasses
 
-from keras_sparse import checks
 from keras_sparse.distribute.planner.table_slice import TableSlice
+from keras_sparse.utils import checks
 
 COLUMN_KINDS = ("table_wise", "column_wise")
 KINDS = (*COLUMN_KINDS, "row_wise", "data_parallel")

@@ -1,7 +1,7 @@
 import dataclasses
 
-from keras_sparse import checks
-from keras_sparse.amounts import parse_bytes
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import parse_bytes
 
 COMBINERS = (None, "sum", "mean", "sqrtn")
 FLOAT_BYTES = 4

@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 
-from keras_sparse import launchers
+from keras_sparse.distribute.ranks import launcher_environment
 from keras_sparse.distribute.ranks.rank_gpu import take_gpu
 from keras_sparse.distribute.ranks.uncaught_errors import explain_uncaught_errors
 
@@ -148,10 +148,10 @@ def _join():
     initialised = sys.modules.get("horovod.tensorflow")
     if initialised is not None and initialised.is_initialized():
         return initialised
-    launched = launchers.sizes(launchers.LAUNCHERS)
+    launched = launcher_environment.sizes(launcher_environment.LAUNCHERS)
     if not launched:
-        if not any(name in os.environ for name in launchers.LAUNCHERS):
-            _warn_of_others(launchers.sizes(launchers.OTHER_LAUNCHERS))
+        if not any(name in os.environ for name in launcher_environment.LAUNCHERS):
+            _warn_of_others(launcher_environment.sizes(launcher_environment.OTHER_LAUNCHERS))
         return _OneRank()
     try:
         import horovod.tensorflow as module

@@ -2,7 +2,6 @@ import zlib
 
 import numpy as np
 
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.check_agreement import check_agreement
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.gather_arrays import gather_arrays
@@ -10,12 +9,13 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
-from keras_sparse.tables.found_rows import FoundRows
+from keras_sparse.tables.find_result import FindResult
 from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import as_records
 from keras_sparse.tables.padded_keys import PaddedKeys
 from keras_sparse.tables.record_layout import JoinedRecords
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 
 class KeysOfRanks:
@@ -67,7 +67,7 @@ class KeysOfRanks:
                 own = np.flatnonzero(part.holds(keys[places]))
                 here = RecordLayout(part.num_columns, slot_names)
                 joined.put(places.start + own, part.first_column, here, records[own])
-        return FoundRows(exist, *layout.split(joined.result()))
+        return FindResult(exist, *layout.split(joined.result()))
 
     def assign(self, keys, rows, slots=None):
         """See `EmbeddingVariable.assign`."""

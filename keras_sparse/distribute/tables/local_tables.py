@@ -35,8 +35,8 @@ class LocalTables(tf.__internal__.tracking.Trackable):
         wire_dtype: As for `ExchangeLayout`. Defaults to `"float32"`.
 
     Attributes:
-        stand_in: `EmbeddingVariable` without a row, for a rank that trains no table that an input
-            uses while others do; otherwise `None`.
+        placeholder: `EmbeddingVariable` without a row, for a rank that trains no table that an
+            input uses while others do; otherwise `None`.
     """
 
     def __init__(self, plan, layers, by_table, are_on_gpu, dp_input=True, wire_dtype="float32"):
@@ -47,7 +47,7 @@ class LocalTables(tf.__internal__.tracking.Trackable):
             plan.num_ranks > 1 and placement.kind != "data_parallel"
             for placement in plan.placements
         ]
-        self.stand_in = None
+        self.placeholder = None
         self.exchange: Any = None
         self.samples: Any = None
         if any(self._is_exchanged):
@@ -55,7 +55,7 @@ class LocalTables(tf.__internal__.tracking.Trackable):
             name = f"keras_sparse.exchange_{next(_numbers)}"
             entries = [native.max_entries(layer) for layer in layers]
             layout = ExchangeLayout(plan, rank(), out_of_range, entries, wire_dtype, name)
-            self.stand_in = self._make_stand_in(layout, name)
+            self.placeholder = self._make_placeholder(layout, name)
             if dp_input:
                 on_gpu = all(are_on_gpu[table] for table in layout.tables)
                 self.exchange = self._make_exchange(layout, name, on_gpu)
@@ -72,7 +72,7 @@ class LocalTables(tf.__internal__.tracking.Trackable):
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         return {f"table_{i}": table.saved_table for i, table in enumerate(self._of_ranks)}
 
-    def _make_stand_in(self, layout, name):
+    def _make_placeholder(self, layout, name):
         used = set(self.plan.input_table_map)
         trained = [t for t in layout.tables if t in used and self._layers[t].trainable]
         if not trained or any(table in trained for table in layout.own_tables):
@@ -88,19 +88,19 @@ class LocalTables(tf.__internal__.tracking.Trackable):
             [self._layers[table].combiner is not None for table in layout.own_tables],
             [table in self.plan.input_table_map for table in layout.own_tables],
             self._is_any_trained,
-            self.stand_in,
+            self.placeholder,
             name,
             on_gpu,
         )
 
-    def _trained_stand_in(self):
-        return self.stand_in if self._is_any_trained() else None
+    def _trained_placeholder(self):
+        return self.placeholder if self._is_any_trained() else None
 
     def _is_any_trained(self):
         """Returns whether an exchanged table is trained: by what is the same on all ranks."""
         used = set(self.plan.input_table_map)
         own = [variable for table, variable in self.by_table.items() if table in used]
-        own += [] if self.stand_in is None else [self.stand_in]
+        own += [] if self.placeholder is None else [self.placeholder]
         is_frozen = bool(own) and not any(variable.trainable for variable in own)
         return not is_frozen and any(
             self._is_exchanged[table] and self._layers[table].trainable for table in used
@@ -109,7 +109,7 @@ class LocalTables(tf.__internal__.tracking.Trackable):
     def variables(self):
         """Returns the variables in the order of tables, and the stand-in."""
         own = [self.by_table[table] for table in sorted(self.by_table)]
-        return own if self.stand_in is None else [*own, self.stand_in]
+        return own if self.placeholder is None else [*own, self.placeholder]
 
     def saved_tables(self):
         """Returns what saving and loading take the tables for, in their order.
@@ -188,11 +188,11 @@ class LocalTables(tf.__internal__.tracking.Trackable):
         if self.samples is not None:
             self._refuse_saved_model()
         tables = [self.plan.input_table_map[i] for i in places]
-        fault = None if self.samples is None else self.samples.take_out_faults(places, forms)
+        fault = None if self.samples is None else self.samples.mask_invalid_ids(places, forms)
         vectors = self._read(self._lookup_here, tables, forms) if forms else []
         if self.samples is None:
             return vectors
-        return self.samples.exchange(vectors, fault, self._trained_stand_in())
+        return self.samples.exchange(vectors, fault, self._trained_placeholder())
 
     def _read(self, lookup, tables, forms, dtype="float32"):
         rows = lookup(tables, *self._arguments(tables, forms), dtype=dtype)

@@ -2,14 +2,14 @@ import os
 
 import numpy as np
 
-from keras_sparse import checks
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 
 def get_whole_tables(tables, all_ranks):

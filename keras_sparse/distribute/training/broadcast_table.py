@@ -1,10 +1,10 @@
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.broadcast_arrays import broadcast_pieces
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 
 def broadcast_table(variable, root_rank):

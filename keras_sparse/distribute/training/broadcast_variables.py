@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.broadcast_arrays import broadcast_arrays
 from keras_sparse.distribute.ranks.check_agreement import check_agreement
 from keras_sparse.distribute.ranks.runtime import error_prefix
@@ -10,6 +9,7 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.training.broadcast_table import broadcast_table
 from keras_sparse.distribute.training.broadcast_table import describe_table
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.utils import checks
 
 _GROUP_BYTES = 16 << 20
 

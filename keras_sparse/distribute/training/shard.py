@@ -1,10 +1,10 @@
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.training.share_weights import ShareWeights
+from keras_sparse.distribute.training.weighted_shards import WeightedShards
+from keras_sparse.utils import checks
 
 
 def shard(dataset, weigh_samples=False):
@@ -142,10 +142,10 @@ def _weighted(part, num_local, num_samples):
         tf.cast(num_local, tf.float32) * size(), tf.cast(num_samples, tf.float32)
     )
     if not weights or weights[0] is None:
-        return x, y, ShareWeights(tf.ones([num_local]), share)
+        return x, y, WeightedShards(tf.ones([num_local]), share)
 
     def with_share(weight):
         weight = weight if weight.dtype.is_floating else tf.cast(weight, tf.float32)
-        return ShareWeights(weight, share)
+        return WeightedShards(weight, share)
 
     return x, y, tf.nest.map_structure(with_share, weights[0])

@@ -2,7 +2,6 @@ import contextlib
 
 from keras_sparse import native
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.progress import Progress
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
 from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo
 from keras_sparse.saving.checkpoint.load_checkpoint import load_all_but_tables
@@ -14,6 +13,7 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ra
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.utils.progress_bar import Progress
 
 # Changes that are kept from their check on, so that a lock is not held while they are read again.
 _MOST_KEPT_BYTES = 256 << 20

@@ -1,7 +1,7 @@
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.progress import Progress
+from keras_sparse.utils.progress_bar import Progress
 
 
 def check_checkpoint(checkpoint, readers, verbose=True):

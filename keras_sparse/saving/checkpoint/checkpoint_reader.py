@@ -7,9 +7,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.table_entry import RowsFile
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
@@ -19,6 +17,8 @@ from keras_sparse.saving.format.read_chunks import is_of_system
 from keras_sparse.saving.format.read_chunks import read_array
 from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import member
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 
 class CheckpointReader:

@@ -10,14 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.optimizers.support.step_count import accumulation
-from keras_sparse.progress import Progress
 from keras_sparse.saving.checkpoint.accumulation import write_accumulation
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
@@ -33,6 +31,8 @@ from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.folder_files import crc32_of
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.utils import checks
+from keras_sparse.utils.progress_bar import Progress
 
 
 def write_checkpoint(model, path, base=None, training=None, verbose=True, links=True):

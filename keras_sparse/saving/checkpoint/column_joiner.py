@@ -1,8 +1,8 @@
 import numpy as np
 
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.tables.record_layout import JoinedRecords
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 
 class ColumnJoiner:

@@ -6,12 +6,10 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse import native
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.progress import Progress
 from keras_sparse.saving.checkpoint.accumulation import note_unloaded
 from keras_sparse.saving.checkpoint.accumulation import resume_accumulation
 from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
@@ -33,6 +31,8 @@ from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import LoadReport
 from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.utils import checks
+from keras_sparse.utils.progress_bar import Progress
 
 
 @dataclasses.dataclass(frozen=True)

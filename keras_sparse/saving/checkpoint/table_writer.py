@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.table_entry import History
 from keras_sparse.saving.checkpoint.table_entry import RowsFile
@@ -17,6 +16,7 @@ from keras_sparse.saving.format.save_filter import MAX_ENTRIES
 from keras_sparse.saving.format.save_filter import save_filter
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
 from keras_sparse.tables.saved_files import may_be_linked
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 # A checkpoint of many parts takes long to read, and one of many changed rows is mostly old ones.
 _MOST_PARTS = 64

@@ -2,7 +2,6 @@ import dataclasses
 import pathlib
 import warnings
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
@@ -17,6 +16,7 @@ from keras_sparse.saving.format.folder_files import crc32_of
 from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import size_of
 from keras_sparse.tables.table_part import TablePart
+from keras_sparse.utils import checks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,8 @@ import os
 import stat
 import zlib
 
-from keras_sparse import checks
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
+from keras_sparse.utils import checks
 
 _PIECE_BYTES = 1 << 20
 

@@ -11,8 +11,8 @@ import re
 import shutil
 import uuid
 
-from keras_sparse import checks
 from keras_sparse.saving.format.folder_files import sync
+from keras_sparse.utils import checks
 
 _PARTIAL_NAME = re.compile(r"\.(.+)\.[0-9a-f]{16}\.partial")
 

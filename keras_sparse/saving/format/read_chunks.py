@@ -2,9 +2,9 @@ import zlib
 
 import numpy as np
 
-from keras_sparse.progress import Progress
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.tables.row_piece import RowPiece
+from keras_sparse.utils.progress_bar import Progress
 
 
 def read_chunks(header, store):

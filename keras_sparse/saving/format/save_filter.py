@@ -2,8 +2,8 @@ import zlib
 
 import numpy as np
 
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.saving.format.table_header import FilterHeader
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 MAX_ENTRIES = CHUNK_BYTES // 12
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from keras_sparse import native
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
-from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import load_number
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.read_chunks import check_chunks
@@ -23,6 +22,7 @@ from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.table_part import TablePart
+from keras_sparse.utils.progress_bar import Progress
 
 
 class _Load:

@@ -2,7 +2,6 @@ import functools
 import pathlib
 import warnings
 
-from keras_sparse import checks
 from keras_sparse.optimizers.support.started_mean import forget_started_mean
 from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.saving.format.external_tables import are_tables_external
@@ -18,6 +17,7 @@ from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.keras_files.save_weights import has_tables
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.utils import checks
 
 
 def verifying(load_weights):

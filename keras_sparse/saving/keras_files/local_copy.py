@@ -11,9 +11,9 @@ import zipfile
 
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.partial_folder import passing_folder
+from keras_sparse.utils import checks
 
 _MEMBER = "model.weights.h5"  # of a `.keras` file
 

@@ -10,8 +10,8 @@ from keras.src.saving import saving_lib  # how Keras walks over a model has no p
 from keras.src.saving.keras_saveable import KerasSaveable
 from keras.src.utils.naming import to_snake_case
 
-from keras_sparse import checks
 from keras_sparse.saving.keras_files.local_copy import shards_of
+from keras_sparse.utils import checks
 
 
 def saveables_of(model):

@@ -3,11 +3,9 @@ import zlib
 
 import numpy as np
 
-from keras_sparse.chunk_bytes import CHUNK_BYTES
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.sharded_table import GatheredTable
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
-from keras_sparse.progress import Progress
 from keras_sparse.saving.format.external_tables import save_number
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
@@ -17,6 +15,8 @@ from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
 from keras_sparse.saving.keras_files.shared_file import table_of_all_ranks
 from keras_sparse.saving.keras_files.shared_file import writes_nothing
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
+from keras_sparse.utils.progress_bar import Progress
 
 
 def save_table(table, store):

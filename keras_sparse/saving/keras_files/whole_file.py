@@ -8,9 +8,9 @@ import tempfile
 
 import tensorflow as tf
 
-from keras_sparse import checks
 from keras_sparse.saving.format.folder_files import sync
 from keras_sparse.saving.format.partial_folder import passing_folder
+from keras_sparse.utils import checks
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 import keras
 
-from keras_sparse import checks
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.layers.all2all_embedding import All2AllEmbedding
 from keras_sparse.layers.distributed_embedding import DistributedEmbedding
@@ -9,6 +8,7 @@ from keras_sparse.layers.integer_lookup import IntegerLookup
 from keras_sparse.saving.keras_layers.plain_table import other_than
 from keras_sparse.saving.keras_layers.plain_table import PlainTable
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.utils import checks
 
 
 def to_keras(model, default=0.0):

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/core/exchange/wire.h"
+#include "ops/core/exchange/message_format.h"
 
 namespace keras_sparse {
 namespace {

@@ -35,7 +35,8 @@ void ForEachReplyRun(const std::vector<CombinedInput>& inputs, Executor* executo
                         });
 }
 
-void Prefetch(const ReplyColumns& columns, const CombinedInput& input, int64_t begin, int64_t end) {
+void Prefetch(const ResponseColumns& columns, const CombinedInput& input, int64_t begin,
+              int64_t end) {
   end = std::min(end, input.bags.num_ids);
   for (int64_t i = begin; i < end; ++i) {
     PrefetchBytes(columns.Row(input.positions[i]), 4 * columns.num_columns);
@@ -44,7 +45,7 @@ void Prefetch(const ReplyColumns& columns, const CombinedInput& input, int64_t b
 
 // What follows fills the columns of an output that begin where `output` does.
 
-void CopyReplies(const ReplyColumns& columns, const CombinedInput& input, const ReplyRun& run,
+void CopyReplies(const ResponseColumns& columns, const CombinedInput& input, const ReplyRun& run,
                  const OutputRows& output) {
   for (int64_t i = run.first_bag; i < run.last_bag; ++i) {
     if (i % kBlockRows == 0) Prefetch(columns, input, i + kBlockRows, i + 2 * kBlockRows);
@@ -57,7 +58,7 @@ void CopyReplies(const ReplyColumns& columns, const CombinedInput& input, const 
   }
 }
 
-void PoolReplies(const ReplyColumns& columns, const CombinedInput& input, const ReplyRun& run,
+void PoolReplies(const ResponseColumns& columns, const CombinedInput& input, const ReplyRun& run,
                  const OutputRows& output) {
   std::array<const float*, kBlockRows> rows;
   std::vector<float> sums(output.are_floats() ? 0 : static_cast<size_t>(columns.num_columns));
@@ -81,7 +82,7 @@ void PoolReplies(const ReplyColumns& columns, const CombinedInput& input, const 
 
 }  // namespace
 
-Status CheckInputs(const ExchangeLayout& layout, const ReplyRows& rows,
+Status CheckInputs(const ExchangeLayout& layout, const ResponseRows& rows,
                    const std::vector<CombinedInput>& inputs) {
   for (const CombinedInput& input : inputs) {
     KERAS_SPARSE_RETURN_IF_ERROR(input.bags.Check());
@@ -101,13 +102,13 @@ Status CheckInputs(const ExchangeLayout& layout, const ReplyRows& rows,
 }
 
 void CombineRows(const ExchangeLayout& layout,
-                 const std::vector<std::vector<ReplyColumns>>& columns,
+                 const std::vector<std::vector<ResponseColumns>>& columns,
                  const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                  Executor* executor) {
   ForEachReplyRun(inputs, executor, [&](const ReplyRun& run) {
     const CombinedInput& input = inputs[run.input];
     const OutputRows output = outputs[run.input].Of(layout.tables[input.table].dim);
-    for (const ReplyColumns& each : columns[input.table]) {
+    for (const ResponseColumns& each : columns[input.table]) {
       const bool pools = input.bags.combiner != Combiner::kNone;
       (pools ? PoolReplies : CopyReplies)(each, input, run, output.From(each.first_column));
     }
@@ -115,7 +116,7 @@ void CombineRows(const ExchangeLayout& layout,
 }
 
 void CombineWeightsGradient(const ExchangeLayout& layout,
-                            const std::vector<std::vector<ReplyColumns>>& columns,
+                            const std::vector<std::vector<ResponseColumns>>& columns,
                             const std::vector<CombinedInput>& inputs,
                             const std::vector<GradientRows>& output_grads,
                             const std::vector<float*>& weight_grads, Executor* executor) {
@@ -125,7 +126,7 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
     float* grads = weight_grads[run.input];
     const int64_t* splits = input.bags.row_splits;
     std::fill(grads + splits[run.first_bag], grads + splits[run.last_bag], 0.0f);
-    for (const ReplyColumns& each : columns[input.table]) {
+    for (const ResponseColumns& each : columns[input.table]) {
       for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
         const float* output_grad = rows.Row(b) + each.first_column;
         for (int64_t i = splits[b]; i < splits[b + 1]; ++i) {

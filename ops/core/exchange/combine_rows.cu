@@ -7,7 +7,7 @@
 #include "ops/core/device/tile_sum.h"
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/inputs_on_device.h"
-#include "ops/core/exchange/reply_view.h"
+#include "ops/core/exchange/response_view.h"
 #include "ops/core/ids/pool_kernel.h"
 
 namespace keras_sparse::cuda_impl {
@@ -18,7 +18,7 @@ constexpr int kDotLanes = 8;
 
 // What an input reads of some columns.
 struct ReplyRead {
-  ReplyView reply;
+  ResponseView reply;
   const uint32_t* found;  // (num_ids) reply rows
 
   KERAS_SPARSE_HOST_DEVICE int64_t dim() const { return reply.num_columns; }
@@ -37,12 +37,12 @@ class ReplyReader {
   }
 
  private:
-  const ReplyView reply_;
+  const ResponseView reply_;
 };
 
 // The weights of an input.
 struct ReplyWeights {
-  const ReplyView* replies;  // (num_replies) all columns of its table
+  const ResponseView* replies;  // (num_replies) all columns of its table
   int num_replies;
   const uint32_t* positions;
   Bags bags;
@@ -56,7 +56,7 @@ __device__ float DotOf(const ReplyWeights& request, uint32_t position, int64_t b
   const GradientRows grads = request.output_grads;
   float sum = 0;
   for (int p = 0; p < request.num_replies; ++p) {
-    const ReplyView reply = request.replies[p];
+    const ResponseView reply = request.replies[p];
     const char* row = reply.Row(position);
     sum += TileSum<kLanes>(reply.num_columns, [&](int64_t column) {
       return LoadAny<1>(reply.type, row, column).at[0] *
@@ -85,18 +85,18 @@ __global__ void CombineWeightsKernel(Requests<ReplyWeights> requests) {
 }  // namespace
 
 Status CombineRows(const ExchangeLayout& layout,
-                   const std::vector<std::vector<ReplyColumns>>& columns,
+                   const std::vector<std::vector<ResponseColumns>>& columns,
                    const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                    Device* device) {
   InputsOnDevice on_device;
-  RepliesOnDevice replies;
+  ResponsesOnDevice replies;
   KERAS_SPARSE_RETURN_IF_ERROR(on_device.Copy(inputs, device));
-  KERAS_SPARSE_RETURN_IF_ERROR(RepliesOnDevice::Copy(columns, device, &replies));
+  KERAS_SPARSE_RETURN_IF_ERROR(ResponsesOnDevice::Copy(columns, device, &replies));
   std::map<PoolKind, std::vector<CombineRequest>> alike;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const CombinedInput& input = on_device.inputs()[i];
     const OutputRows output = outputs[i].Of(layout.tables[input.table].dim);
-    for (const ReplyView& reply : replies.views(input.table)) {
+    for (const ResponseView& reply : replies.views(input.table)) {
       const CombineRequest request = {
           {reply, input.positions}, input.bags, output.From(reply.first_column)};
       alike[PoolKind::Of(request, 0, reply.has_vectors)].push_back(request);
@@ -108,20 +108,20 @@ Status CombineRows(const ExchangeLayout& layout,
 }
 
 Status CombineWeightsGradient(const ExchangeLayout& layout,
-                              const std::vector<std::vector<ReplyColumns>>& columns,
+                              const std::vector<std::vector<ResponseColumns>>& columns,
                               const std::vector<CombinedInput>& inputs,
                               const std::vector<GradientRows>& output_grads,
                               const std::vector<float*>& weight_grads, Device* device) {
   InputsOnDevice on_device;
-  RepliesOnDevice replies;
+  ResponsesOnDevice replies;
   KERAS_SPARSE_RETURN_IF_ERROR(on_device.Copy(inputs, device));
-  KERAS_SPARSE_RETURN_IF_ERROR(RepliesOnDevice::Copy(columns, device, &replies));
-  ArraysOnDevice<ReplyView> views;
+  KERAS_SPARSE_RETURN_IF_ERROR(ResponsesOnDevice::Copy(columns, device, &replies));
+  ArraysOnDevice<ResponseView> views;
   std::vector<ReplyWeights> requests;
   std::vector<int64_t> num_bags;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const CombinedInput& input = on_device.inputs()[i];
-    const std::vector<ReplyView>& of_table = replies.views(input.table);
+    const std::vector<ResponseView>& of_table = replies.views(input.table);
     requests.push_back({of_table.data(), static_cast<int>(of_table.size()), input.positions,
                         input.bags, output_grads[i].Of(layout.tables[input.table].dim),
                         weight_grads[i]});

@@ -10,7 +10,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/exchange/response_rows.h"
 #include "ops/core/ids/bags.h"
 #include "ops/core/math/strided_rows.h"
 
@@ -27,15 +27,15 @@ struct CombinedInput {
 
 // InvalidArgument unless tables are those of the layout, bags well-formed and positions below the
 // number of the table's reply rows.
-Status CheckInputs(const ExchangeLayout& layout, const ReplyRows& rows,
+Status CheckInputs(const ExchangeLayout& layout, const ResponseRows& rows,
                    const std::vector<CombinedInput>& inputs);
 
 // Fills the output of each input.
-//   columns  one list a table, as ReplyRows gives them
+//   columns  one list a table, as ResponseRows gives them
 //   outputs  (num_inputs) each (num_bags, dim)
 // REQUIRES: CheckInputs
 void CombineRows(const ExchangeLayout& layout,
-                 const std::vector<std::vector<ReplyColumns>>& columns,
+                 const std::vector<std::vector<ResponseColumns>>& columns,
                  const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                  Executor* executor);
 
@@ -44,7 +44,7 @@ void CombineRows(const ExchangeLayout& layout,
 //   weight_grads  (num_inputs) each (num_ids)
 // REQUIRES: CheckInputs
 void CombineWeightsGradient(const ExchangeLayout& layout,
-                            const std::vector<std::vector<ReplyColumns>>& columns,
+                            const std::vector<std::vector<ResponseColumns>>& columns,
                             const std::vector<CombinedInput>& inputs,
                             const std::vector<GradientRows>& output_grads,
                             const std::vector<float*>& weight_grads, Executor* executor);
@@ -54,11 +54,11 @@ namespace cuda_impl {
 // The same on a GPU, which is given the work: the same bits, of reply rows of any type. Inputs are
 // in the CPU's memory, all else is in the GPU's.
 Status CombineRows(const ExchangeLayout& layout,
-                   const std::vector<std::vector<ReplyColumns>>& columns,
+                   const std::vector<std::vector<ResponseColumns>>& columns,
                    const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                    Device* device);
 Status CombineWeightsGradient(const ExchangeLayout& layout,
-                              const std::vector<std::vector<ReplyColumns>>& columns,
+                              const std::vector<std::vector<ResponseColumns>>& columns,
                               const std::vector<CombinedInput>& inputs,
                               const std::vector<GradientRows>& output_grads,
                               const std::vector<float*>& weight_grads, Device* device);

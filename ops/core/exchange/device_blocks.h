@@ -7,7 +7,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/exchange/wire.h"
+#include "ops/core/exchange/message_format.h"
 
 namespace keras_sparse::cuda_impl {
 

@@ -83,7 +83,7 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
 }
 
 // Sum where gradients are not floats, and the sum has begun.
-void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns,
+void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ResponseColumns& columns,
                 float scale, float* sum) {
   for (uint32_t at = begin; at < end; ++at) {
     const float coefficient = uses.coefficients.empty() ? 1.0f : uses.coefficients[at];
@@ -94,8 +94,8 @@ void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColum
 }
 
 // sum = scale times the gradients of uses [begin, end), those columns of them.
-void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ReplyColumns& columns, float scale,
-         float* sum) {
+void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ResponseColumns& columns,
+         float scale, float* sum) {
   const bool are_floats = uses.type == FloatType::kFloat32;
   if (are_floats && end - begin == 1 && uses.coefficients.empty()) {  // most rows of a batch
     const float* grad = uses.FloatGrad(begin, columns.first_column);
@@ -124,9 +124,9 @@ struct GradientRun {
   int64_t end;
 };
 
-void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const GradientRun& run,
+void SumRun(const Uses& uses, const std::vector<ResponseColumns>& columns, const GradientRun& run,
             float scale) {
-  for (const ReplyColumns& each : columns) {
+  for (const ResponseColumns& each : columns) {
     size_t prefetched = uses.first[static_cast<size_t>(run.begin)];
     for (int64_t j = run.begin; j < run.end; ++j) {
       const auto row = static_cast<size_t>(j);
@@ -142,10 +142,10 @@ void SumRun(const Uses& uses, const std::vector<ReplyColumns>& columns, const Gr
 
 }  // namespace
 
-void ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+void ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                      const std::vector<CombinedInput>& inputs,
                      const std::vector<GradientRows>& output_grads, float scale,
-                     const std::vector<std::vector<ReplyColumns>>& columns, Executor* executor) {
+                     const std::vector<std::vector<ResponseColumns>>& columns, Executor* executor) {
   std::vector<Uses> uses(layout.tables.size());
   executor->ParallelFor(static_cast<int64_t>(uses.size()), kNanosecondsPerReturnedTable,
                         [&](int64_t begin, int64_t end) {

@@ -6,7 +6,7 @@
 #include "ops/core/device/device_floats.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/exchange/inputs_on_device.h"
-#include "ops/core/exchange/reply_view.h"
+#include "ops/core/exchange/response_view.h"
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/core/gradients/row_segments.h"
 #include "ops/core/gradients/segment_sum.h"
@@ -21,7 +21,7 @@ constexpr int64_t kFloatsPerCopy = 1024;
 
 // Where the gradients of a table go.
 struct ReturnedTable {
-  const ReplyView* replies;  // (num_replies) all of its columns
+  const ResponseView* replies;  // (num_replies) all of its columns
   int num_replies;
   bool has_vectors;  // there, and in the outputs' gradients
 };
@@ -29,7 +29,7 @@ struct ReturnedTable {
 // By a tile: some columns of a row's gradient.
 template <int kFloats>
 __device__ void ReturnColumns(const SegmentsView& view, int request, const Segment& segment,
-                              float scale, const ReplyView& reply) {
+                              float scale, const ResponseView& reply) {
   char* row = reply.Row(int64_t{segment.row} - view.first_rows[request]);
   for (int64_t column = int64_t{Tile<kSumLanes>::Lane()} * kFloats; column < reply.num_columns;
        column += kSumLanes * kFloats) {
@@ -47,7 +47,7 @@ __global__ void ReturnKernel(SegmentsView view, const ReturnedTable* tables, flo
     const int request = RequestOf(view, segment.row);
     const ReturnedTable table = tables[request];
     for (int p = 0; p < table.num_replies; ++p) {
-      const ReplyView reply = table.replies[p];
+      const ResponseView reply = table.replies[p];
       if (table.has_vectors) {
         ReturnColumns<kMaxLaneFloats>(view, request, segment, scale, reply);
       } else {
@@ -101,7 +101,7 @@ struct Group {
 };
 
 Status Return(Group* group, float scale, Device* device) {
-  ArraysOnDevice<ReplyView> replies;
+  ArraysOnDevice<ResponseView> replies;
   for (ReturnedTable& each : group->tables) replies.Add(&each.replies, each.num_replies);
   KERAS_SPARSE_RETURN_IF_ERROR(replies.Copy(device));
   DeviceArray<ReturnedTable> tables;
@@ -113,25 +113,25 @@ Status Return(Group* group, float scale, Device* device) {
   return Status::Ok();
 }
 
-bool HaveVectors(const std::vector<ReplyView>& replies) {
+bool HaveVectors(const std::vector<ResponseView>& replies) {
   return std::all_of(replies.begin(), replies.end(),
-                     [](const ReplyView& each) { return each.has_vectors; });
+                     [](const ResponseView& each) { return each.has_vectors; });
 }
 
 }  // namespace
 
-Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+Status ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                        const std::vector<CombinedInput>& inputs,
                        const std::vector<GradientRows>& output_grads, float scale,
-                       const std::vector<std::vector<ReplyColumns>>& columns, Device* device) {
+                       const std::vector<std::vector<ResponseColumns>>& columns, Device* device) {
   InputsOnDevice on_device;
-  RepliesOnDevice replies;
+  ResponsesOnDevice replies;
   KERAS_SPARSE_RETURN_IF_ERROR(on_device.Copy(inputs, device));
-  KERAS_SPARSE_RETURN_IF_ERROR(RepliesOnDevice::Copy(columns, device, &replies));
+  KERAS_SPARSE_RETURN_IF_ERROR(ResponsesOnDevice::Copy(columns, device, &replies));
   std::map<int64_t, std::vector<Group>> by_dim;
   for (size_t t = 0; t < layout.tables.size(); ++t) {
     const int64_t dim = layout.tables[t].dim;
-    const std::vector<ReplyView>& of_table = replies.views(t);
+    const std::vector<ResponseView>& of_table = replies.views(t);
     ReturnedTable table = {of_table.data(), static_cast<int>(of_table.size()),
                            HaveVectors(of_table)};
     std::vector<SegmentRequest> of_inputs;

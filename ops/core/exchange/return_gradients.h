@@ -11,7 +11,7 @@
 #include "ops/core/device/device.h"
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/exchange/response_rows.h"
 
 namespace keras_sparse {
 
@@ -21,10 +21,10 @@ namespace keras_sparse {
 //   scale         what they are multiplied with
 //   columns       of the floats that are written
 // REQUIRES: CheckInputs
-void ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+void ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                      const std::vector<CombinedInput>& inputs,
                      const std::vector<GradientRows>& output_grads, float scale,
-                     const std::vector<std::vector<ReplyColumns>>& columns, Executor* executor);
+                     const std::vector<std::vector<ResponseColumns>>& columns, Executor* executor);
 
 // Puts what came from all ranks behind each other, for each of the layout's own parts.
 //   floats       (num_ranks) the gradients that a rank has sent
@@ -38,10 +38,10 @@ namespace cuda_impl {
 
 // The same on a GPU, which is given the work: the same bits, into floats of any type and from
 // such. Inputs and `served_rows` are in the CPU's memory, all else is in the GPU's.
-Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+Status ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                        const std::vector<CombinedInput>& inputs,
                        const std::vector<GradientRows>& output_grads, float scale,
-                       const std::vector<std::vector<ReplyColumns>>& columns, Device* device);
+                       const std::vector<std::vector<ResponseColumns>>& columns, Device* device);
 //   blocks  (num_ranks) of floats of the type
 Status GatherGradients(const ExchangeLayout& layout, const std::vector<const void*>& blocks,
                        FloatType type, const int64_t* served_rows, const std::vector<float*>& grads,

@@ -10,8 +10,8 @@
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
 #include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/exchange/wire.h"
-#include "ops/core/exchange/wire_floats.h"
+#include "ops/core/exchange/message_format.h"
+#include "ops/core/exchange/wire_dtype.h"
 #include "ops/core/ids/bags.h"
 
 namespace keras_sparse {

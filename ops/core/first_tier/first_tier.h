@@ -23,7 +23,7 @@ struct TierLimit {
   std::string strategy = "LRU";
 };
 
-// A static table has an ArrayTier, a dynamic one a HashTier.
+// A static table has an DenseArrayTier, a dynamic one a HashTableTier.
 //
 // Keys fall into parts by the top bits of their hash. Keys of different parts may be created by
 // different threads at once; the caller sees to it that a part has one thread.

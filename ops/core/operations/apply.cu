@@ -9,7 +9,7 @@
 #include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/fetched_records.h"
-#include "ops/core/operations/found_rows.h"
+#include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/operations/update_rows.h"
 #include "ops/core/record/new_records.h"
 #include "ops/core/table/eviction_candidates.h"
@@ -35,9 +35,9 @@ class DeviceApplier {
 
  private:
   int64_t SumOfVersions() const;
-  Status FindAll(FoundRows* found) const;
+  Status FindAll(RowLookupResult* found) const;
   // The same, and what is to be said of the ids, into checks_.
-  Status FindAndCheck(FoundRows* found);
+  Status FindAndCheck(RowLookupResult* found);
   // What the tiers below the GPU's memory have of the missing ids, into fetched_.
   Status FetchCold();
   // Which rows have to go first, as GradientApplier::MakeRoom, into leaving_.
@@ -52,9 +52,9 @@ class DeviceApplier {
   Status ChooseNew(size_t r);
   //   keys  (n) in the GPU's memory
   Status CreateRowsOf(size_t r, const int64_t* keys, int64_t n);
-  Status UpdateAll(const FoundRows& found) const;
+  Status UpdateAll(const RowLookupResult& found) const;
   // All of it.
-  Status CreateAndUpdate(FoundRows* found);
+  Status CreateAndUpdate(RowLookupResult* found);
 
   const std::vector<ApplyRequest>& requests_;
   const WriteLocks& locks_;
@@ -75,16 +75,16 @@ int64_t DeviceApplier::SumOfVersions() const {
   return sum;
 }
 
-Status DeviceApplier::FindAll(FoundRows* found) const {
+Status DeviceApplier::FindAll(RowLookupResult* found) const {
   std::vector<DeviceIds> lists;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const OutputGradient& gradient = requests_[r].gradient;
     lists.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
   }
-  return FoundRows::FindUnlessKept(lists, device_, found);
+  return RowLookupResult::FindUnlessKept(lists, device_, found);
 }
 
-Status DeviceApplier::FindAndCheck(FoundRows* found) {
+Status DeviceApplier::FindAndCheck(RowLookupResult* found) {
   KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
   std::vector<Bags> bags;
   for (const ApplyRequest& request : requests_) bags.push_back(request.gradient.bags);
@@ -95,7 +95,7 @@ Status DeviceApplier::FindAndCheck(FoundRows* found) {
 Status DeviceApplier::FetchCold() {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TierStack& tiers = locks_[r].tiers;
-    if (missing_[r].size() == 0 || !tiers.HasColdRows()) continue;
+    if (missing_[r].size() == 0 || !tiers.HasLowerTierReads()) continue;
     KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadKeys(&keys_[r]));
     KERAS_SPARSE_RETURN_IF_ERROR(fetched_[r].FetchCold(tiers, keys_[r]));
   }
@@ -233,7 +233,7 @@ Status DeviceApplier::CreateRowsOf(size_t r, const int64_t* keys, int64_t n) {
   return Status::Ok();
 }
 
-Status DeviceApplier::UpdateAll(const FoundRows& found) const {
+Status DeviceApplier::UpdateAll(const RowLookupResult& found) const {
   std::vector<UpdateRequest> updates;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
@@ -243,7 +243,7 @@ Status DeviceApplier::UpdateAll(const FoundRows& found) const {
   return UpdateRows(updates, found.any_refused(), device_);
 }
 
-Status DeviceApplier::CreateAndUpdate(FoundRows* found) {
+Status DeviceApplier::CreateAndUpdate(RowLookupResult* found) {
   bool has_new = false;
   for (size_t r = 0; r < requests_.size(); ++r) {
     has_new = has_new || missing_[r].size() > 0;
@@ -261,7 +261,7 @@ Status DeviceApplier::CreateAndUpdate(FoundRows* found) {
 
 Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
-  FoundRows found;
+  RowLookupResult found;
   int64_t version = SumOfVersions();
   KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
   KERAS_SPARSE_RETURN_IF_ERROR(BeginChanges(requests_, locks_, executor_));

@@ -9,13 +9,13 @@
 #include "ops/core/base/status.h"
 #include "ops/core/ids/bags_hash.h"
 #include "ops/core/operations/apply.h"
-#include "ops/core/operations/fetch_ahead.h"
 #include "ops/core/operations/lookup.h"
+#include "ops/core/operations/prefetch_records.h"
 
 namespace keras_sparse {
 
-// Each is that of its name in lookup.h, apply.h and fetch_ahead.h, which calls it for tables in a
-// GPU's memory: all of a call are in that of one GPU, as is what lookups, their gradient and
+// Each is that of its name in lookup.h, apply.h and prefetch_records.h, which calls it for tables
+// in a GPU's memory: all of a call are in that of one GPU, as is what lookups, their gradient and
 // updates read and write for them. What is named `ahead`, `from_host` or `to_host` has its ids, and
 // the last its rows, in the CPU's. The .cu files fill it in; in a build without CUDA there is no
 // such table.
@@ -26,8 +26,8 @@ struct DeviceOperations {
   Status (*lookup_weights_gradient)(const std::vector<WeightsGradientRequest>& requests) = nullptr;
   Status (*apply_gradients)(const std::vector<ApplyRequest>& requests,
                             Executor* executor) = nullptr;
-  Status (*fetch_ahead)(const std::vector<IdsAhead>& lists,
-                        std::vector<StagedRecords::Hold>* holds) = nullptr;
+  Status (*prefetch_records)(const std::vector<PrefetchIds>& lists,
+                             std::vector<StagedRecords::Hold>* holds) = nullptr;
   // Of each request's ids and bags, for which it waits.
   Status (*hash_lookup)(const std::vector<LookupRequest>& lookup,
                         std::vector<BagsHash>* hashes) = nullptr;

@@ -149,7 +149,7 @@ Status PromoteInMemory(const int64_t* keys, int64_t n, TableState* state, Execut
 // As an update of a table in a GPU's memory does.
 Status PromoteOnGpu(const int64_t* keys, int64_t n, HbmStore* gpu, TableState* state,
                     Executor* executor, int64_t* num_promoted) {
-  if (!state->tiers.HasColdRows()) return Status::Ok();
+  if (!state->tiers.HasLowerTierReads()) return Status::Ok();
   const auto are_there = std::make_unique<bool[]>(static_cast<size_t>(n));
   gpu->Contains(keys, n, are_there.get());
   std::vector<int64_t> missing;

@@ -5,13 +5,13 @@
 
 #include "ops/core/device/arrays_on_device.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/operations/cold_rows.h"
 #include "ops/core/operations/device_operations.h"
-#include "ops/core/operations/found_rows.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/lookup_tables.h"
+#include "ops/core/operations/lower_tier_reads.h"
 #include "ops/core/operations/pool_rows.h"
-#include "ops/core/optimizer/move_rows.h"
+#include "ops/core/operations/row_lookup_result.h"
+#include "ops/core/optimizer/catch_up.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse::cuda_impl {
@@ -33,9 +33,9 @@ class Reads {
   Status Find(const std::vector<Request>& requests, const ReadLocks& locks, Device* device) {
     ForgetKept(requests, locks);
     lists_ = ListsOf(requests, locks);
-    KERAS_SPARSE_RETURN_IF_ERROR(FoundRows::Find(lists_, device, &found_));
+    KERAS_SPARSE_RETURN_IF_ERROR(RowLookupResult::Find(lists_, device, &found_));
     // What is below the GPU's memory. Only then the CPU has to know which ids are not in it.
-    KERAS_SPARSE_RETURN_IF_ERROR(ColdRows::Read(found_, lists_, device, &cold_));
+    KERAS_SPARSE_RETURN_IF_ERROR(LowerTierReads::Read(found_, lists_, device, &cold_));
     moved_.resize(lists_.size());
     for (size_t r = 0; r < lists_.size(); ++r) {
       KERAS_SPARSE_RETURN_IF_ERROR(SeeVersion(requests[r], locks[r]));
@@ -55,7 +55,7 @@ class Reads {
     return {found_.table(r),  lists_[r].ids,    found_.rows(r),
             moved_[r].data(), cold_[r].found(), cold_[r].rows()};
   }
-  // As FoundRows::Check.
+  // As RowLookupResult::Check.
   Status Check() const {
     std::vector<IdChecks> checks;
     return found_.Check(&checks);
@@ -94,8 +94,8 @@ class Reads {
   }
 
   std::vector<DeviceIds> lists_;
-  FoundRows found_;
-  std::vector<ColdRows> cold_;
+  RowLookupResult found_;
+  std::vector<LowerTierReads> cold_;
   std::vector<DeviceArray<float>> moved_;
 };
 

@@ -1,12 +1,12 @@
 #include "ops/core/operations/read_stats.h"
 
-#include "ops/core/stores/counted_store.h"
+#include "ops/core/stores/instrumented_store.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 namespace {
 
-TierStats StatsOfStore(const CountedStore& store, const StoreCounts& counts) {
+TierStats StatsOfStore(const InstrumentedStore& store, const StoreCounts& counts) {
   TierStats tier;
   tier.tier = store.tier();
   tier.rows = store.num_rows();
@@ -67,7 +67,7 @@ std::vector<TierStats> TierStatsOf(const EmbeddingTable& table) {
   tiers[0].hits = counters.hits - counters.lower_hits;
   tiers[0].misses = counters.lookups - counters.out_of_range_ids - tiers[0].hits;
   for (size_t i = hbm_store == nullptr ? 0 : 1; i < stack.counted_stores().size(); ++i) {
-    const CountedStore* store = stack.counted_stores()[i];
+    const InstrumentedStore* store = stack.counted_stores()[i];
     const StoreCounts counts = store->counts();
     tiers.push_back(StatsOfStore(*store, counts));
     tiers[0].promotions += counts.erased_rows;

@@ -42,7 +42,7 @@ void RowReader::FindMore(int64_t first_used) {
   }
   constexpr auto kIdsPerLine = static_cast<int64_t>(kCacheLineBytes / sizeof(int64_t));
   for (int64_t i = 0; i < kBlockRows; i += kIdsPerLine) {
-    PrefetchLineInto<CacheLevel::kFirst>(ids_ + std::min(found_ + kIdsAhead + i, end_ - 1));
+    PrefetchLineInto<CacheLevel::kFirst>(ids_ + std::min(found_ + kPrefetchIds + i, end_ - 1));
   }
   const int64_t next = found_ + kIndexAhead;
   if (next < end_) tier_.PrefetchIndex(ids_ + next, std::min(n, end_ - next));

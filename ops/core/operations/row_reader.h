@@ -58,7 +58,7 @@ class RowReader {
   static constexpr int64_t kBytesAhead = 16384;
   static constexpr int64_t kIndexAhead = kBlockRows;
   // Where so many rows are on their way, the processor does not bring the ids by itself in time.
-  static constexpr int64_t kIdsAhead = 2 * kBlockRows;
+  static constexpr int64_t kPrefetchIds = 2 * kBlockRows;
 
   static int64_t RowsAhead(int64_t prefetch_bytes, CacheLevel level) {
     const int64_t most = level == CacheLevel::kFirst ? kMaxRowsAheadInFirst : kMaxRowsAhead;

@@ -8,7 +8,7 @@
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
-#include "ops/core/optimizer/step_log.h"
+#include "ops/core/optimizer/update_history.h"
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/table/embedding_table.h"
 

@@ -30,12 +30,12 @@ DeferredRule::DeferredRule(const RuleOptions& options, Untouched untouched,
 }
 
 void DeferredRule::TrackMoves(double mu, double nu, double epsilon) {
-  moves_ = std::make_unique<MissedMoves>(mu, nu, epsilon);
+  moves_ = std::make_unique<DeferredUpdates>(mu, nu, epsilon);
   SetHistoryView();
 }
 
 void DeferredRule::TrackRates() {
-  rates_ = std::make_unique<StepSums>();
+  rates_ = std::make_unique<PrefixSums>();
   SetHistoryView();
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ops/core/math/powers.h"
+#include "ops/core/optimizer/deferred_updates.h"
 #include "ops/core/optimizer/history_view.h"
-#include "ops/core/optimizer/missed_moves.h"
-#include "ops/core/optimizer/step_sums.h"
+#include "ops/core/optimizer/prefix_sums.h"
 #include "ops/core/optimizer/update_rule.h"
 
 namespace keras_sparse {
@@ -55,9 +55,9 @@ class DeferredRule : public UpdateRule {
   static double Rounded(double x) { return static_cast<double>(static_cast<float>(x)); }
   static double RoundedDecay(double beta) { return 1 - Rounded(1 - beta); }
 
-  // For rules with momentum, from their constructor: see MissedMoves.
+  // For rules with momentum, from their constructor: see DeferredUpdates.
   void TrackMoves(double mu, double nu, double epsilon);
-  // The weight and the offset of a step's move in `MissedMoves`: a row loses
+  // The weight and the offset of a step's move in `DeferredUpdates`: a row loses
   // weight * momentum / (sqrt(velocity) + offset), so both are above 0 where it goes down.
   virtual double move_weight() const { return 0; }
   virtual double move_offset() const { return 1; }
@@ -71,9 +71,9 @@ class DeferredRule : public UpdateRule {
 
   Untouched untouched_;
   std::vector<Powers> slot_decays_;
-  std::unique_ptr<MissedMoves> moves_;
-  std::unique_ptr<StepSums> rates_;
-  StepSums log_keep_;         // of what weight decay leaves of a row in a step, if there is any
+  std::unique_ptr<DeferredUpdates> moves_;
+  std::unique_ptr<PrefixSums> rates_;
+  PrefixSums log_keep_;       // of what weight decay leaves of a row in a step, if there is any
   HistoryView history_view_;  // of all these: a loop over records makes none
 };
 

@@ -24,15 +24,15 @@ Status GrowingCopy<T>::Follow(const T* from, int64_t size, int64_t beginning, De
   return Status::Ok();
 }
 
-Status HistoryOnDevice::SendLiveMoves(const MissedMoves::View& moves, Device* device) {
-  const MissedMoves::Piece* end = moves.live + moves.num_live;
+Status HistoryOnDevice::SendLiveMoves(const DeferredUpdates::View& moves, Device* device) {
+  const DeferredUpdates::Piece* end = moves.live + moves.num_live;
   if (std::equal(moves.live, end, sent_live_.begin(), sent_live_.end())) return Status::Ok();
   if (moves.num_live > live_.size()) {
     KERAS_SPARSE_RETURN_IF_ERROR(
-        DeviceArray<MissedMoves::Piece>::Allocate(device, 2 * moves.num_live, &live_));
+        DeviceArray<DeferredUpdates::Piece>::Allocate(device, 2 * moves.num_live, &live_));
   }
   sent_live_.clear();
-  const int64_t bytes = moves.num_live * static_cast<int64_t>(sizeof(MissedMoves::Piece));
+  const int64_t bytes = moves.num_live * static_cast<int64_t>(sizeof(DeferredUpdates::Piece));
   KERAS_SPARSE_RETURN_IF_ERROR(device->CopyToDevice(moves.live, bytes, live_.data()));
   sent_live_.assign(moves.live, end);
   return Status::Ok();

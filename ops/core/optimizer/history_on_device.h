@@ -12,8 +12,8 @@
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/math/powers.h"
+#include "ops/core/optimizer/deferred_updates.h"
 #include "ops/core/optimizer/history_view.h"
-#include "ops/core/optimizer/missed_moves.h"
 #include "ops/core/optimizer/update_rule.h"
 
 namespace keras_sparse::cuda_impl {
@@ -47,15 +47,15 @@ class HistoryOnDevice {
  private:
   bool IsCurrent(const HistoryView& host) const REQUIRES(mutex_);
   Status Send(const HistoryView& host, int64_t num_slots, Device* device) REQUIRES(mutex_);
-  Status SendLiveMoves(const MissedMoves::View& moves, Device* device) REQUIRES(mutex_);
+  Status SendLiveMoves(const DeferredUpdates::View& moves, Device* device) REQUIRES(mutex_);
 
   Mutex mutex_;
   DeviceArray<Powers> slot_decays_ GUARDED_BY(mutex_);
   GrowingCopy<double> log_keep_ GUARDED_BY(mutex_);
   GrowingCopy<double> rates_ GUARDED_BY(mutex_);
-  GrowingCopy<MissedMoves::Piece> frozen_ GUARDED_BY(mutex_);
-  DeviceArray<MissedMoves::Piece> live_ GUARDED_BY(mutex_);
-  std::vector<MissedMoves::Piece> sent_live_ GUARDED_BY(mutex_);
+  GrowingCopy<DeferredUpdates::Piece> frozen_ GUARDED_BY(mutex_);
+  DeviceArray<DeferredUpdates::Piece> live_ GUARDED_BY(mutex_);
+  std::vector<DeferredUpdates::Piece> sent_live_ GUARDED_BY(mutex_);
   HistoryView view_ GUARDED_BY(mutex_);
 };
 

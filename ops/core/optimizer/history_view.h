@@ -9,8 +9,8 @@
 #include "ops/core/base/host_device.h"
 #include "ops/core/math/powers.h"
 #include "ops/core/math/vector_functions.h"
-#include "ops/core/optimizer/missed_moves.h"
-#include "ops/core/optimizer/step_sums.h"
+#include "ops/core/optimizer/deferred_updates.h"
+#include "ops/core/optimizer/prefix_sums.h"
 
 namespace keras_sparse {
 
@@ -20,16 +20,16 @@ struct Missed {
   int64_t to;    // ... up to this one
   float decay;   // the part of the row that weight decay takes
   // How momentum moves the row, if the rule tracks moves; its length is not theirs.
-  MissedMoves::Piece moves;
+  DeferredUpdates::Piece moves;
 };
 
 struct HistoryView {
   int64_t step = 0;        // the last one that was finished
   int64_t last_word = -1;  // of a record, that with its own; below 0 if records miss none
   double weight_decay = 0;
-  StepSums::View log_keep;  // of what weight decay leaves of a row in a step, if there is any
-  StepSums::View rates;     // the learning rates, if the rule tracks them
-  MissedMoves::View moves;  // if the rule tracks them
+  PrefixSums::View log_keep;    // of what weight decay leaves of a row in a step, if there is any
+  PrefixSums::View rates;       // the learning rates, if the rule tracks them
+  DeferredUpdates::View moves;  // if the rule tracks them
   const Powers* slot_decays = nullptr;  // (slots) the factors by which they shrink in a step
 
   // The step that a record is as of. Steps wrap at 2^32 in a record.

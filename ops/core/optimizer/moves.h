@@ -27,8 +27,8 @@
 #include <utility>
 
 #include "ops/core/base/host_device.h"
+#include "ops/core/optimizer/deferred_updates.h"
 #include "ops/core/optimizer/history_view.h"
-#include "ops/core/optimizer/missed_moves.h"
 
 namespace keras_sparse {
 
@@ -64,7 +64,7 @@ template <bool kRoot>
 struct ScaledColumns {
   float decay;
   float epsilon;
-  MissedMoves::Piece moves;
+  DeferredUpdates::Piece moves;
 
   KERAS_SPARSE_HOST_DEVICE float operator()(float row, float momentum, float slot) const {
     const float move = momentum * moves.Over(kRoot ? Sqrt(slot) : slot, epsilon);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ops/core/base/status.h"
-#include "ops/core/optimizer/step_log.h"
+#include "ops/core/optimizer/update_history.h"
 #include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
@@ -132,7 +132,7 @@ class UpdateRule {
   const RecordLayout layout_;
   int64_t step_ = 0;
   std::vector<float> numbers_;  // of the step, if the rule defers moves
-  StepLog log_;
+  UpdateHistory log_;
 };
 
 }  // namespace keras_sparse

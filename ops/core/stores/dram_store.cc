@@ -34,7 +34,7 @@ void DramStore::Reset() {
   arena_ = std::make_unique<Arena>();
   index_ = std::make_unique<HashIndex>(0);
   rows_ = std::make_unique<RecordSlabs>(arena_.get(), record_bytes_);
-  order_ = PutOrder();
+  order_ = LastWriteWins();
   keys_ = {};
 }
 
@@ -132,7 +132,7 @@ Status DramStore::Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char
   if (!keeps_order_) return RowStore::Oldest(n, keys, records);
   const SharedLock lock(mutex_);
   uint32_t row = order_.first();
-  for (int64_t i = 0; i < n && row != PutOrder::kEnd; ++i, row = order_.Next(row)) {
+  for (int64_t i = 0; i < n && row != LastWriteWins::kEnd; ++i, row = order_.Next(row)) {
     keys->push_back(keys_[row]);
     records->insert(records->end(), RecordOf(row), RecordOf(row) + record_bytes_);
   }

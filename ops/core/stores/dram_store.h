@@ -11,7 +11,7 @@
 #include "ops/core/base/mutex.h"
 #include "ops/core/index/hash_index.h"
 #include "ops/core/record/record_slabs.h"
-#include "ops/core/stores/put_order.h"
+#include "ops/core/stores/last_write_wins.h"
 #include "ops/core/stores/row_store.h"
 
 namespace keras_sparse {
@@ -56,7 +56,7 @@ class DramStore : public RowStore {
   std::unique_ptr<HashIndex> index_ GUARDED_BY(mutex_);
   std::unique_ptr<RecordSlabs> rows_ GUARDED_BY(mutex_);
   // Where the order is kept: it, and the key of each row.
-  PutOrder order_ GUARDED_BY(mutex_);
+  LastWriteWins order_ GUARDED_BY(mutex_);
   std::vector<int64_t> keys_ GUARDED_BY(mutex_);
 };
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "ops/core/base/background_pool.h"
-#include "ops/core/stores/buffered_store.h"
-#include "ops/core/stores/cascade_store.h"
+#include "ops/core/stores/tiered_store.h"
+#include "ops/core/stores/write_back_buffer.h"
 
 namespace keras_sparse {
 namespace {
@@ -23,7 +23,7 @@ Status StoreStack::Open(const std::vector<StoreOptions>& options, StoreStack* st
   std::vector<std::unique_ptr<RowStore>> opened(options.size());
   for (size_t i = 0; i < options.size(); ++i) {
     KERAS_SPARSE_RETURN_IF_ERROR(RowStore::Open(options[i], &opened[i]));
-    made.counted_stores.push_back(new CountedStore(std::move(opened[i])));
+    made.counted_stores.push_back(new InstrumentedStore(std::move(opened[i])));
     opened[i].reset(made.counted_stores.back());
   }
   // From the last one up, each and what is below it become one store.
@@ -31,11 +31,11 @@ Status StoreStack::Open(const std::vector<StoreOptions>& options, StoreStack* st
     std::unique_ptr<RowStore> lower = std::move(opened.back());
     opened.pop_back();
     KERAS_SPARSE_RETURN_IF_ERROR(
-        CascadeStore::Open(std::move(opened.back()), std::move(lower), &opened.back()));
+        TieredStore::Open(std::move(opened.back()), std::move(lower), &opened.back()));
   }
   made.store = std::move(opened[0]);
   if (pool != nullptr) {
-    made.store = std::make_unique<BufferedStore>(std::move(made.store), pool, kMaxQueuedBytes);
+    made.store = std::make_unique<WriteBackBuffer>(std::move(made.store), pool, kMaxQueuedBytes);
   }
   *stack = std::move(made);
   return Status::Ok();

@@ -9,14 +9,14 @@
 
 #include "ops/core/base/status.h"
 #include "ops/core/record/record_layout.h"
-#include "ops/core/stores/counted_store.h"
+#include "ops/core/stores/instrumented_store.h"
 #include "ops/core/stores/row_store.h"
 
 namespace keras_sparse {
 
 struct StoreStack {
-  std::unique_ptr<RowStore> store;            // null if there are no tiers
-  std::vector<CountedStore*> counted_stores;  // each of the tiers, within it
+  std::unique_ptr<RowStore> store;                 // null if there are no tiers
+  std::vector<InstrumentedStore*> counted_stores;  // each of the tiers, within it
 
   // Opens these, from the fastest to the slowest. Each gives what it has no room for to the next
   // one, and all are written in the background. Unimplemented if one above another does not know

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ops/core/table/records_of_keys.h"
-#include "ops/core/table/walk_rows.h"
+#include "ops/core/table/scan_rows.h"
 
 namespace keras_sparse {
 namespace {
@@ -63,9 +63,9 @@ void RowJudge::Judge(const std::vector<int64_t>& keys, const std::vector<const f
 
 Status RowJudge::Run(EvictionCandidates* candidates) {
   const auto judge = [this](const auto& keys, const auto& records) { Judge(keys, records); };
-  WalkFirstTier(state_.tiers, judge);
+  ScanFirstTier(state_.tiers, judge);
   candidates->num_above = keys_.size();
-  KERAS_SPARSE_RETURN_IF_ERROR(WalkLowerTiers(state_.tiers, judge));
+  KERAS_SPARSE_RETURN_IF_ERROR(ScanLowerTiers(state_.tiers, judge));
   candidates->keys = std::move(keys_);
   return Status::Ok();
 }

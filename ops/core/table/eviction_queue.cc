@@ -5,8 +5,8 @@
 #include "ops/core/math/prefetch.h"
 #include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/records_of_keys.h"
+#include "ops/core/table/scan_rows.h"
 #include "ops/core/table/table_state.h"
-#include "ops/core/table/walk_rows.h"
 
 namespace keras_sparse {
 namespace {
@@ -91,8 +91,8 @@ Status EvictionQueue::Walk(const TableState& state, int64_t least) {
       if (found.size() >= 2 * size) cut();
     }
   };
-  WalkFirstTier(state.tiers, take);
-  KERAS_SPARSE_RETURN_IF_ERROR(WalkLowerTiers(state.tiers, take));
+  ScanFirstTier(state.tiers, take);
+  KERAS_SPARSE_RETURN_IF_ERROR(ScanLowerTiers(state.tiers, take));
   if (found.size() > size) cut();
   std::sort(found.begin(), found.end(), goes_before);
   sorted_.assign(found.rbegin(), found.rend());

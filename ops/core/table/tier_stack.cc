@@ -7,10 +7,10 @@
 
 #include "ops/core/base/mutex.h"
 #include "ops/core/base/wait_timer.h"
-#include "ops/core/first_tier/array_tier.h"
 #include "ops/core/first_tier/cache_strategy.h"
-#include "ops/core/first_tier/hash_tier.h"
-#include "ops/core/first_tier/transit_tier.h"
+#include "ops/core/first_tier/dense_array_tier.h"
+#include "ops/core/first_tier/hash_table_tier.h"
+#include "ops/core/first_tier/staging_tier.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/stores/lone_tier.h"
 
@@ -35,10 +35,10 @@ Status TierStack::Open(const RecordLayout& layout, const Initializer& initialize
   } else if (options_.is_dynamic()) {
     const int64_t bytes = options_.has_lower_tiers() ? first_tier_size() : INT64_MAX;
     KERAS_SPARSE_RETURN_IF_ERROR(
-        HashTier::Open(layout, {bytes, storage.cache_strategy}, &first_tier_));
+        HashTableTier::Open(layout, {bytes, storage.cache_strategy}, &first_tier_));
   } else {
     KERAS_SPARSE_RETURN_IF_ERROR(CheckStaticSize(layout));
-    return ArrayTier::Open(options_.input_dim, layout, initializer, executor, &first_tier_);
+    return DenseArrayTier::Open(options_.input_dim, layout, initializer, executor, &first_tier_);
   }
   if (std::any_of(storage.lower_tiers.begin(), storage.lower_tiers.end(), HasFiles)) {
     KERAS_SPARSE_RETURN_IF_ERROR(StorageFolder::Make(FileSystem::Posix(), storage.path, &folder_));
@@ -80,8 +80,8 @@ Status TierStack::OpenOnDevice(const RecordLayout& layout, const Initializer& in
       WithTable(options_.name, HbmStore::Open(storage.device.get(), options_.input_dim,
                                               layout.record_bytes(), limit, &store)));
   hbm_store_ = store.get();
-  first_tier_ = std::make_unique<TransitTier>(layout);
-  counted_stores_.push_back(new CountedStore(std::move(store)));
+  first_tier_ = std::make_unique<StagingTier>(layout);
+  counted_stores_.push_back(new InstrumentedStore(std::move(store)));
   lower_tiers_.emplace_back(counted_stores_.back());
   return hbm_store_->Initialize(initializer.rows(), layout, 0);
 }
@@ -134,7 +134,7 @@ Status TierStack::AddLowerTier(std::unique_ptr<RowStore> store, int64_t record_b
                               "' must have records of " + std::to_string(record_bytes) +
                               " bytes. Received: " + std::to_string(store->record_bytes()));
   }
-  counted_stores_.push_back(new CountedStore(std::move(store)));
+  counted_stores_.push_back(new InstrumentedStore(std::move(store)));
   lower_tiers_.emplace_back(counted_stores_.back());
   return Status::Ok();
 }
@@ -176,7 +176,7 @@ bool TierStack::HasRowsBelow() const {
                      [](const auto& store) { return store->num_rows() > 0; });
 }
 
-bool TierStack::HasColdRows() const {
+bool TierStack::HasLowerTierReads() const {
   return std::any_of(lower_tiers_.begin() + num_above_cold(), lower_tiers_.end(),
                      [](const auto& store) { return store->num_rows() > 0; });
 }
@@ -273,7 +273,7 @@ Status TierStack::Relayout(const RecordLayout& from, const RecordLayout& to, int
     counted_stores_.resize(static_cast<size_t>(num_above_cold()));
     AddStores(std::move(stack));
   }
-  for (CountedStore* store : counted_stores_) store->CountAnew();
+  for (InstrumentedStore* store : counted_stores_) store->CountAnew();
   staged_->Clear();
   SetEverythingChanged();
   return Status::Ok();
@@ -349,14 +349,14 @@ Status TierStack::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_a
   for (const int64_t key : keys) change_log_.AddErased(key);
   // Of all keys, and below first: a row above may have an old copy there, which must not come up.
   if (HasRowsBelow()) {
-    for (CountedStore* store : counted_stores_) store->CountErasures(false);
+    for (InstrumentedStore* store : counted_stores_) store->CountErasures(false);
     Status status;
     for (size_t begin = 0; begin < keys.size() && status.ok(); begin += kErasedKeys) {
       const size_t n = std::min(kErasedKeys, keys.size() - begin);
       status = EraseBelow(&keys[begin], static_cast<int64_t>(n));
       WaitForWrites();
     }
-    for (CountedStore* store : counted_stores_) store->CountErasures(true);
+    for (InstrumentedStore* store : counted_stores_) store->CountErasures(true);
     KERAS_SPARSE_RETURN_IF_ERROR(status);
   }
   constexpr auto kAhead = static_cast<size_t>(kBlockRows);

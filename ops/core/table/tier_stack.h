@@ -14,8 +14,8 @@
 #include "ops/core/first_tier/first_tier.h"
 #include "ops/core/record/initializer.h"
 #include "ops/core/record/record_layout.h"
-#include "ops/core/stores/counted_store.h"
 #include "ops/core/stores/hbm/hbm_store.h"
+#include "ops/core/stores/instrumented_store.h"
 #include "ops/core/stores/row_store.h"
 #include "ops/core/stores/store_stack.h"
 #include "ops/core/table/change_log.h"
@@ -24,7 +24,7 @@
 
 namespace keras_sparse {
 
-// A key's row is in the first tier that has the key. A table in a GPU's memory has a TransitTier
+// A key's row is in the first tier that has the key. A table in a GPU's memory has a StagingTier
 // first, and then that memory, which is its first tier to the user; tiers below that are its cold
 // ones. What is below a row under the same key, after an erase that failed, is not the row, and
 // must not come up.
@@ -52,14 +52,14 @@ class TierStack {
   // store; counted_stores() has each of them. Stores are thread-safe; who has the stack as const
   // changes no row of theirs.
   const RowStores& lower_tiers() const { return lower_tiers_; }
-  const std::vector<CountedStore*>& counted_stores() const { return counted_stores_; }
+  const std::vector<InstrumentedStore*>& counted_stores() const { return counted_stores_; }
   // The rows of a table in a GPU's memory, which are the first of the lower tiers; else null.
   HbmStore* hbm_store() const { return hbm_store_; }
   // What is below that; without one, all lower tiers.
   RowStores cold_stores() const {
     return {lower_tiers_.begin() + num_above_cold(), lower_tiers_.end()};
   }
-  bool HasColdRows() const;
+  bool HasLowerTierReads() const;
   // What has been read of the lower tiers and is still as it is there. Thread-safe by itself:
   // lookups add to it.
   StagedRecords& staged() const { return *staged_; }
@@ -156,7 +156,7 @@ class TierStack {
   std::unique_ptr<StorageFolder> folder_;  // of the lower tiers' files; null if there are no such
   int64_t num_stores_opened_ = 0;
   RowStores lower_tiers_;
-  std::vector<CountedStore*> counted_stores_;
+  std::vector<InstrumentedStore*> counted_stores_;
   HbmStore* hbm_store_ = nullptr;
   const std::shared_ptr<StagedRecords> staged_ = std::make_shared<StagedRecords>();
   ChangeLog change_log_;

@@ -16,7 +16,7 @@
 #include "ops/core/gradients/output_gradient.h"
 #include "ops/core/ids/bags.h"
 #include "ops/core/math/strided_rows.h"
-#include "ops/core/staging/staging_area.h"
+#include "ops/core/staging/prefetch_buffer.h"
 #include "ops/core/table/embedding_table.h"
 #include "ops/tf/binding/error_prefix.h"
 #include "ops/tf/binding/owned_resource.h"
@@ -31,7 +31,7 @@ namespace tf = tensorflow;
 // A table, and where lookups that were staged with it as their first table wait for their steps.
 struct BoundTable {
   std::unique_ptr<EmbeddingTable> table;
-  std::shared_ptr<StagingArea> staging_area = std::make_shared<StagingArea>();
+  std::shared_ptr<PrefetchBuffer> staging_area = std::make_shared<PrefetchBuffer>();
 };
 using TableResource = OwnedResource<BoundTable>;
 
@@ -104,7 +104,7 @@ class TableList {
   absl::Status ReadOfAnyDevice(tf::OpKernelContext* ctx);
   size_t size() const { return tables_.size(); }
   EmbeddingTable* operator[](size_t i) const { return tables_[i]->table.get(); }
-  const std::shared_ptr<StagingArea>& staging_area(size_t i) const {
+  const std::shared_ptr<PrefetchBuffer>& staging_area(size_t i) const {
     return tables_[i]->staging_area;
   }
 

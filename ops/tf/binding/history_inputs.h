@@ -3,7 +3,7 @@
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_HISTORY_INPUTS_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_HISTORY_INPUTS_H_
 
-#include "ops/core/optimizer/step_log.h"
+#include "ops/core/optimizer/update_history.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 // Of an op's definition.

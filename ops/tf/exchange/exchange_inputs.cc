@@ -161,7 +161,7 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
     if (num_weights != 0) input.bags.weights = weights[i].flat<float>().data();
     inputs_.push_back(input);
   }
-  rows_ = std::make_unique<ReplyRows>(layout, reply_rows->flat<int64_t>().data());
+  rows_ = std::make_unique<ResponseRows>(layout, reply_rows->flat<int64_t>().data());
   return ToTf(CheckInputs(layout, *rows_, inputs_));
 }
 

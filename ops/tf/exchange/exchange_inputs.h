@@ -8,8 +8,8 @@
 
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/exchange_layout.h"
-#include "ops/core/exchange/wire.h"
-#include "ops/core/exchange/wire_floats.h"
+#include "ops/core/exchange/message_format.h"
+#include "ops/core/exchange/wire_dtype.h"
 #include "ops/tf/binding/binding.h"
 
 // The attributes that describe a layout: see ExchangeLayout::Read.
@@ -78,7 +78,7 @@ class CombinedInputs {
   absl::Status Read(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                     const std::vector<size_t>& tables, const std::vector<Combiner>& combiners);
   const std::vector<CombinedInput>& inputs() const { return inputs_; }
-  const ReplyRows& rows() const { return *rows_; }
+  const ResponseRows& rows() const { return *rows_; }
   // The input `output_grads`: one of shape (num_bags, dim) for each input; or wider, and the
   // input's begins with its one of `columns`.
   absl::Status ReadGradients(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
@@ -87,7 +87,7 @@ class CombinedInputs {
 
  private:
   std::vector<CombinedInput> inputs_;
-  std::unique_ptr<ReplyRows> rows_;
+  std::unique_ptr<ResponseRows> rows_;
 };
 
 // Blocks that an op makes.

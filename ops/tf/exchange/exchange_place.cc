@@ -71,7 +71,7 @@ Status ExchangeOnCpu::CombineWeightsGradient(const ExchangeLayout& layout, const
   return Status::Ok();
 }
 
-Status ExchangeOnCpu::ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+Status ExchangeOnCpu::ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                                       const std::vector<CombinedInput>& inputs,
                                       const std::vector<GradientRows>& output_grads, float scale,
                                       const Columns& columns) {

@@ -8,9 +8,9 @@
 
 #include "ops/core/base/executor.h"
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/exchange/message_format.h"
+#include "ops/core/exchange/response_rows.h"
 #include "ops/core/exchange/return_gradients.h"
-#include "ops/core/exchange/wire.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/tf/binding/binding.h"
 
@@ -22,7 +22,7 @@ namespace keras_sparse {
 // Each method is what is named so in the core, for the one or the other.
 class ExchangePlace {
  public:
-  using Columns = std::vector<std::vector<ReplyColumns>>;
+  using Columns = std::vector<std::vector<ResponseColumns>>;
 
   // Of an op.
   static absl::Status Of(tf::OpKernelContext* ctx, std::unique_ptr<ExchangePlace>* place);
@@ -48,7 +48,7 @@ class ExchangePlace {
                                         const std::vector<CombinedInput>& inputs,
                                         const std::vector<GradientRows>& output_grads,
                                         const std::vector<float*>& weight_grads) = 0;
-  virtual Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+  virtual Status ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                                  const std::vector<CombinedInput>& inputs,
                                  const std::vector<GradientRows>& output_grads, float scale,
                                  const Columns& columns) = 0;
@@ -81,7 +81,7 @@ class ExchangeOnCpu : public ExchangePlace {
                                 const std::vector<CombinedInput>& inputs,
                                 const std::vector<GradientRows>& output_grads,
                                 const std::vector<float*>& weight_grads) override;
-  Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+  Status ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                          const std::vector<CombinedInput>& inputs,
                          const std::vector<GradientRows>& output_grads, float scale,
                          const Columns& columns) override;

@@ -30,7 +30,7 @@ Status RowRequestTensors::Make(const ExchangeLayout& layout,
   for (size_t r = 0; r < layout.num_ranks; ++r) num_words.push_back(request->num_words(r));
   BlockOutputs outputs(layout);
   KERAS_SPARSE_RETURN_IF_ERROR(FromTf(outputs.Allocate(num_words)));
-  KERAS_SPARSE_RETURN_IF_ERROR(FromTf(AllocateReplyRows(layout)));
+  KERAS_SPARSE_RETURN_IF_ERROR(FromTf(AllocateResponseRows(layout)));
   RowRequest::Result result;
   result.blocks = outputs.Blocks();
   result.reply_rows = reply_rows.flat<int64_t>().data();
@@ -55,7 +55,7 @@ absl::Status RowRequestTensors::MakeError(const ExchangeLayout& layout,
   BlockOutputs outputs(layout);
   TF_RETURN_IF_ERROR(outputs.SetStatus(status));
   blocks = outputs.tensors();
-  TF_RETURN_IF_ERROR(AllocateReplyRows(layout));
+  TF_RETURN_IF_ERROR(AllocateResponseRows(layout));
   for (const Combiner combiner : combiners) {
     Bags none;
     none.combiner = combiner;
@@ -73,7 +73,7 @@ void RowRequestTensors::SetOutputs(tf::OpKernelContext* ctx) const {
   }
 }
 
-absl::Status RowRequestTensors::AllocateReplyRows(const ExchangeLayout& layout) {
+absl::Status RowRequestTensors::AllocateResponseRows(const ExchangeLayout& layout) {
   const tf::TensorShape shape(
       {static_cast<int64_t>(layout.tables.size()), static_cast<int64_t>(layout.num_ranks)});
   TF_RETURN_IF_ERROR(MakeTensor(tf::DT_INT64, shape, &reply_rows));

@@ -38,7 +38,7 @@ struct RowRequestTensors {
   void SetOutputs(tf::OpKernelContext* ctx) const;
 
  private:
-  absl::Status AllocateReplyRows(const ExchangeLayout& layout);
+  absl::Status AllocateResponseRows(const ExchangeLayout& layout);
   absl::Status AllocateInput(const Bags& bags, int64_t num_positions);
 };
 

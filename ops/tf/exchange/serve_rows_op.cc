@@ -41,12 +41,12 @@ class ServeRowsOp : public ExchangeOp {
     TableList handles;
     LocalSlices parts{{}, pools_};
     std::vector<Block> blocks;
-    std::unique_ptr<ServedRows> served;
+    std::unique_ptr<GatheredRows> served;
     ServedIds ids;
     OP_REQUIRES_OK(ctx, handles.ReadOfAnyDevice(ctx));
     OP_REQUIRES_OK(ctx, parts.Check(layout_, handles));
     OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
-    OP_REQUIRES_OK(ctx, ToTf(ServedRows::Create(layout_, blocks, &served)));
+    OP_REQUIRES_OK(ctx, ToTf(GatheredRows::Create(layout_, blocks, &served)));
     OP_REQUIRES_OK(ctx, ids.Make(layout_, *served, pools_));
     std::unique_ptr<ExchangePlace> place;
     OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));

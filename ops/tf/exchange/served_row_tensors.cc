@@ -23,7 +23,7 @@ absl::Status LocalSlices::Check(const ExchangeLayout& layout, const TableList& h
   return absl::OkStatus();
 }
 
-absl::Status ServedIds::Make(const ExchangeLayout& layout, const ServedRows& served,
+absl::Status ServedIds::Make(const ExchangeLayout& layout, const GatheredRows& served,
                              const std::vector<bool>& pools) {
   const auto num_parts = static_cast<int64_t>(pools.size());
   const auto num_ranks = static_cast<int64_t>(layout.num_ranks);
@@ -56,7 +56,7 @@ void ServedIds::SetOutputs(tf::OpKernelContext* ctx, int output) const {
   for (const tf::Tensor& tensor : row_splits) ctx->set_output(output++, tensor);
 }
 
-Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const ServedRows& served,
+Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const GatheredRows& served,
                  const LocalSlices& parts, const ServedIds& ids, ExchangePlace* place,
                  BlockOutputs* blocks, std::vector<int64_t>* versions,
                  std::vector<uint32_t>* num_updates) {

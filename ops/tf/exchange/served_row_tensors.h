@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/exchange/served_rows.h"
+#include "ops/core/exchange/gathered_rows.h"
 #include "ops/tf/exchange/exchange_inputs.h"
 #include "ops/tf/exchange/exchange_place.h"
 
@@ -27,7 +27,7 @@ struct ServedIds {
   std::vector<tf::Tensor> ids;
   std::vector<tf::Tensor> row_splits;
 
-  absl::Status Make(const ExchangeLayout& layout, const ServedRows& served,
+  absl::Status Make(const ExchangeLayout& layout, const GatheredRows& served,
                     const std::vector<bool>& pools);
   std::vector<const int64_t*> id_pointers() const;
   // Makes them the outputs `served_rows`, `ids` and `row_splits` of KerasSparseServeRows, of which
@@ -37,7 +37,7 @@ struct ServedIds {
 
 // Reads the rows into blocks for the ranks that asked for them.
 //   blocks  in the memory of the place
-Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const ServedRows& served,
+Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const GatheredRows& served,
                  const LocalSlices& parts, const ServedIds& ids, ExchangePlace* place,
                  BlockOutputs* blocks, std::vector<int64_t>* versions = nullptr,
                  std::vector<uint32_t>* num_updates = nullptr);

@@ -129,7 +129,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
 
   // More than one lookup may be alike, or an iterator was left: the oldest first.
   Status TakePrepared(const std::vector<RequestInput>& inputs, LookupStep* step) const {
-    StagingArea& area = *step->area.area;
+    PrefetchBuffer& area = *step->area.area;
     const Fingerprint fingerprint = FingerprintOf(layout_, inputs);
     while (const std::shared_ptr<StagedLookup> lookup = area.Take(fingerprint)) {
       std::unique_ptr<StagedRows> rows;
@@ -159,8 +159,8 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     preparation.staleness = FindAsked(parts, exchange, *step, &asked);
     BlockOutputs blocks(layout_);
     if (preparation.staleness >= 0) {
-      std::unique_ptr<ServedRows> served;
-      KERAS_SPARSE_RETURN_IF_ERROR(ServedRows::Create(layout_, asked, &served));
+      std::unique_ptr<GatheredRows> served;
+      KERAS_SPARSE_RETURN_IF_ERROR(GatheredRows::Create(layout_, asked, &served));
       KERAS_SPARSE_RETURN_IF_ERROR(FromTf(step->served.Make(layout_, *served, pools_)));
       if (!exchange.reads_rows) {
         ExchangeOnCpu place(executor);

@@ -38,8 +38,8 @@ class CreateExchangeStageOp : public tf::OpKernel {
     exchange->reads_rows = reads_rows_;
     exchange->number = number_;
     // One thread, as a rank's lookups have their rounds one after the other.
-    std::shared_ptr<LookupStage> stage;
-    OP_REQUIRES_OK(ctx, ToTf(LookupStage::Open({1, capacity_}, &stage)));
+    std::shared_ptr<LookupPrefetcher> stage;
+    OP_REQUIRES_OK(ctx, ToTf(LookupPrefetcher::Open({1, capacity_}, &stage)));
     exchange->stage = stage;
     SetHandle(ctx, 0, new ExchangeStageResource(std::move(stage), exchange));
     SetHandle(ctx, 1, new PrefetchExchangeResource(exchange));

@@ -28,7 +28,7 @@ Preparation PrefetchExchange::header() const {
 }
 
 int64_t PrefetchExchange::max_staleness() const {
-  const std::shared_ptr<LookupStage> owner = stage.lock();
+  const std::shared_ptr<LookupPrefetcher> owner = stage.lock();
   return owner == nullptr ? 0 : owner->max_staleness();
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/core/exchange/prefetch_rounds.h"
-#include "ops/core/staging/lookup_stage.h"
+#include "ops/core/staging/lookup_prefetcher.h"
 #include "ops/core/table/staged_records.h"
 #include "ops/tf/exchange/row_request_tensors.h"
 #include "ops/tf/exchange/served_row_tensors.h"
@@ -21,7 +21,7 @@ namespace keras_sparse {
 
 // What the lookups of an exchange share, whatever stage makes them ready.
 struct ExchangeArea {
-  std::shared_ptr<StagingArea> area;
+  std::shared_ptr<PrefetchBuffer> area;
   std::shared_ptr<StepClock> clock;
 };
 
@@ -50,7 +50,7 @@ struct PrefetchExchange {
   FloatType wire_type = FloatType::kFloat32;
   bool reads_rows = false;
   int64_t number = 0;  // among the stages of its exchange, the same on all ranks
-  std::weak_ptr<LookupStage> stage;
+  std::weak_ptr<LookupPrefetcher> stage;
   PrefetchRounds rounds;
   std::shared_ptr<RoundContent> content;  // the courier's alone: of the round it is in
 
@@ -118,7 +118,7 @@ class PrefetchExchangeResource : public tf::ResourceBase {
 // The stage's own: it ends with the last handle to it.
 class ExchangeStageResource : public tf::ResourceBase {
  public:
-  ExchangeStageResource(std::shared_ptr<LookupStage> stage,
+  ExchangeStageResource(std::shared_ptr<LookupPrefetcher> stage,
                         std::shared_ptr<PrefetchExchange> exchange)
       : stage_(std::move(stage)), exchange_(std::move(exchange)) {}
   ~ExchangeStageResource() override {
@@ -126,11 +126,11 @@ class ExchangeStageResource : public tf::ResourceBase {
     stage_->Stop();
   }
   std::string DebugString() const override { return "ExchangeStage"; }
-  const std::shared_ptr<LookupStage>& stage() const { return stage_; }
+  const std::shared_ptr<LookupPrefetcher>& stage() const { return stage_; }
   const std::shared_ptr<PrefetchExchange>& exchange() const { return exchange_; }
 
  private:
-  std::shared_ptr<LookupStage> stage_;
+  std::shared_ptr<LookupPrefetcher> stage_;
   std::shared_ptr<PrefetchExchange> exchange_;
 };
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/operations/fetch_ahead.h"
+#include "ops/core/operations/prefetch_records.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -120,11 +120,11 @@ class ServeRoundOp : public tf::OpKernel {
 
   absl::Status Serve(const PrefetchExchange& exchange, const LocalSlices& parts,
                      RoundContent* content, BlockOutputs* reply) const {
-    std::unique_ptr<ServedRows> served;
+    std::unique_ptr<GatheredRows> served;
     ServedIds ids;
-    TF_RETURN_IF_ERROR(ToTf(ServedRows::Create(exchange.layout, content->asked, &served)));
+    TF_RETURN_IF_ERROR(ToTf(GatheredRows::Create(exchange.layout, content->asked, &served)));
     TF_RETURN_IF_ERROR(ids.Make(exchange.layout, *served, pools_));
-    Status status = FetchAhead(parts, ids, &content->holds);
+    Status status = PrefetchRecords(parts, ids, &content->holds);
     // Without rows, what cannot be read is the error of the step, which reads it again.
     if (!exchange.reads_rows) return reply->SetStatus(Status::Ok());
     InlineExecutor executor;
@@ -138,14 +138,14 @@ class ServeRoundOp : public tf::OpKernel {
     return reply->SetStatus(status);  // the replies carry the error to all ranks
   }
 
-  static Status FetchAhead(const LocalSlices& parts, const ServedIds& ids,
-                           std::vector<StagedRecords::Hold>* holds) {
-    std::vector<IdsAhead> lists;
+  static Status PrefetchRecords(const LocalSlices& parts, const ServedIds& ids,
+                                std::vector<StagedRecords::Hold>* holds) {
+    std::vector<PrefetchIds> lists;
     for (size_t p = 0; p < parts.tables.size(); ++p) {
       if (!parts.tables[p]->options().has_lower_tiers()) continue;
       lists.push_back({parts.tables[p], ids.id_pointers()[p], ids.ids[p].NumElements()});
     }
-    return keras_sparse::FetchAhead(lists, holds);
+    return keras_sparse::PrefetchRecords(lists, holds);
   }
 
   std::vector<bool> pools_;

@@ -59,7 +59,7 @@ class StageRequestsOp : public tf::OpKernel {
                                                   std::shared_ptr<std::vector<tf::Tensor>> tensors,
                                                   std::shared_ptr<PrefetchExchange> exchange) {
     const Fingerprint fingerprint = FingerprintOf(exchange->layout, inputs);
-    const std::shared_ptr<StagingArea> area = exchange->area.area;
+    const std::shared_ptr<PrefetchBuffer> area = exchange->area.area;
     const auto work = [batch, inputs = std::move(inputs), tensors = std::move(tensors),
                        exchange = std::move(exchange)](std::unique_ptr<StagedRows>* rows) {
       const tsl::profiler::TraceMe trace(

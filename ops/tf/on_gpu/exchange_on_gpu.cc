@@ -47,7 +47,7 @@ class ExchangeOnGpu : public ExchangePlace {
     return Given(cuda_impl::CombineWeightsGradient(layout, columns, inputs, output_grads,
                                                    weight_grads, device_.get()));
   }
-  Status ReturnGradients(const ExchangeLayout& layout, const ReplyRows& rows,
+  Status ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                          const std::vector<CombinedInput>& inputs,
                          const std::vector<GradientRows>& output_grads, float scale,
                          const Columns& columns) override {

@@ -20,16 +20,16 @@ class CreateLookupStageOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    std::shared_ptr<LookupStage> stage;
-    OP_REQUIRES_OK(ctx, ToTf(LookupStage::Open(options_, &stage)));
+    std::shared_ptr<LookupPrefetcher> stage;
+    OP_REQUIRES_OK(ctx, ToTf(LookupPrefetcher::Open(options_, &stage)));
     tf::Tensor* handle = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
     handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-        new LookupStageResource(std::move(stage)), ctx->device()->name());
+        new LookupPrefetcherResource(std::move(stage)), ctx->device()->name());
   }
 
  private:
-  LookupStage::Options options_;
+  LookupPrefetcher::Options options_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateLookupStage").Device(tf::DEVICE_CPU),

@@ -19,7 +19,7 @@ class LookupStageStateOp : public tf::OpKernel {
   explicit LookupStageStateOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<LookupStageResource> resource;
+    tf::core::RefCountPtr<LookupPrefetcherResource> resource;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
     tf::Tensor* output = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {3}, &output));

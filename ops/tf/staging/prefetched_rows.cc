@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "ops/core/operations/fetch_ahead.h"
+#include "ops/core/operations/prefetch_records.h"
 #include "ops/tf/binding/lookup_outputs.h"
 
 namespace keras_sparse {
 
-Status PrefetchedRows::FetchAhead(const std::vector<LookupRequest>& requests) {
-  std::vector<IdsAhead> lists;
+Status PrefetchedRows::PrefetchRecords(const std::vector<LookupRequest>& requests) {
+  std::vector<PrefetchIds> lists;
   for (const LookupRequest& request : requests) {
     lists.push_back({request.table, request.ids, request.bags.num_ids});
   }
-  return keras_sparse::FetchAhead(lists, &holds_);
+  return keras_sparse::PrefetchRecords(lists, &holds_);
 }
 
 Status PrefetchedRows::Read(std::vector<LookupRequest> requests, int64_t max_staleness,
@@ -40,7 +40,7 @@ int64_t PrefetchedRows::Staleness(const std::vector<LookupRequest>& requests) co
   return staleness <= max_staleness_ ? staleness : -1;
 }
 
-absl::Status TakePrefetchedRows(StagingArea* area, std::vector<LookupRequest>* requests,
+absl::Status TakePrefetchedRows(PrefetchBuffer* area, std::vector<LookupRequest>* requests,
                                 std::unique_ptr<PrefetchedRows>* ready) {
   if (!area->MayHaveAny()) return absl::OkStatus();
   Fingerprint fingerprint;

@@ -1,4 +1,4 @@
-// What a LookupStage makes ready for the op KerasSparseLookup.
+// What a LookupPrefetcher makes ready for the op KerasSparseLookup.
 #ifndef KERAS_SPARSE_OPS_TF_STAGING_PREFETCHED_ROWS_H_
 #define KERAS_SPARSE_OPS_TF_STAGING_PREFETCHED_ROWS_H_
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/core/operations/lookup.h"
-#include "ops/core/staging/lookup_stage.h"
+#include "ops/core/staging/lookup_prefetcher.h"
 #include "ops/core/table/staged_records.h"
 #include "ops/tf/binding/binding.h"
 #include "tensorflow/core/framework/resource_base.h"
@@ -16,15 +16,16 @@
 namespace keras_sparse {
 
 // A stage as TensorFlow holds it: it stops with the last handle to it.
-class LookupStageResource : public tf::ResourceBase {
+class LookupPrefetcherResource : public tf::ResourceBase {
  public:
-  explicit LookupStageResource(std::shared_ptr<LookupStage> stage) : stage_(std::move(stage)) {}
-  ~LookupStageResource() override { stage_->Stop(); }
-  std::string DebugString() const override { return "LookupStage"; }
-  const std::shared_ptr<LookupStage>& stage() const { return stage_; }
+  explicit LookupPrefetcherResource(std::shared_ptr<LookupPrefetcher> stage)
+      : stage_(std::move(stage)) {}
+  ~LookupPrefetcherResource() override { stage_->Stop(); }
+  std::string DebugString() const override { return "LookupPrefetcher"; }
+  const std::shared_ptr<LookupPrefetcher>& stage() const { return stage_; }
 
  private:
-  std::shared_ptr<LookupStage> stage_;
+  std::shared_ptr<LookupPrefetcher> stage_;
 };
 
 // Of the records below the first tier, that they are staged; and, where a step may use rows that
@@ -32,7 +33,7 @@ class LookupStageResource : public tf::ResourceBase {
 class PrefetchedRows : public StagedRows {
  public:
   // Stages the records of a lookup that are in lower tiers.
-  Status FetchAhead(const std::vector<LookupRequest>& requests);
+  Status PrefetchRecords(const std::vector<LookupRequest>& requests);
   // Does the lookup.
   //   requests       of PlanRows
   //   max_staleness  how many updates of a table its rows may have missed when they are used
@@ -57,7 +58,7 @@ class PrefetchedRows : public StagedRows {
 // Takes what was made ready for a lookup, and counts what became of it. Null if nothing was, or its
 // rows must not be used any more. If it has outputs the requests have the tables' versions.
 //   area  of the lookup's first table
-absl::Status TakePrefetchedRows(StagingArea* area, std::vector<LookupRequest>* requests,
+absl::Status TakePrefetchedRows(PrefetchBuffer* area, std::vector<LookupRequest>* requests,
                                 std::unique_ptr<PrefetchedRows>* ready);
 
 }  // namespace keras_sparse

@@ -44,7 +44,7 @@ class StageLookupsOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<LookupStageResource> resource;
+    tf::core::RefCountPtr<LookupPrefetcherResource> resource;
     OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
     int64_t batch = 0;
     OP_REQUIRES_OK(ctx, ReadBatchNumber(ctx, &batch));
@@ -85,10 +85,10 @@ class StageLookupsOp : public tf::OpKernel {
   //   memory  of OutputMemory
   std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
                                            size_t first, std::vector<LookupRequest> requests,
-                                           std::weak_ptr<LookupStage> stage,
+                                           std::weak_ptr<LookupPrefetcher> stage,
                                            tf::Allocator* memory) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
-    const std::shared_ptr<StagingArea> area = inputs->tables.staging_area(first);
+    const std::shared_ptr<PrefetchBuffer> area = inputs->tables.staging_area(first);
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
                        stage = std::move(stage), memory,
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
@@ -96,9 +96,9 @@ class StageLookupsOp : public tf::OpKernel {
       const tsl::profiler::TraceMe trace(
           [batch] { return tsl::profiler::TraceMeEncode("StageLookup", {{"batch", batch}}); });
       auto ready = std::make_unique<PrefetchedRows>();
-      KERAS_SPARSE_RETURN_IF_ERROR(ready->FetchAhead(requests));
+      KERAS_SPARSE_RETURN_IF_ERROR(ready->PrefetchRecords(requests));
       if (reads_rows) {
-        const std::shared_ptr<LookupStage> owner = stage.lock();
+        const std::shared_ptr<LookupPrefetcher> owner = stage.lock();
         const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
         const Status read = ready->Read(requests, max_staleness, memory);
         // There may be room when the step comes, which then does the lookup itself.

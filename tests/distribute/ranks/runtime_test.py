@@ -4,18 +4,18 @@ import warnings
 
 import pytest
 
-from keras_sparse import launchers
+from keras_sparse.distribute.ranks import launcher_environment
 from keras_sparse.distribute.ranks import runtime
 
 
 @pytest.fixture(autouse=True)
 def without_launchers(monkeypatch):
-    for name in (*launchers.LAUNCHERS, *launchers.OTHER_LAUNCHERS):
+    for name in (*launcher_environment.LAUNCHERS, *launcher_environment.OTHER_LAUNCHERS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delitem(sys.modules, "horovod.tensorflow", raising=False)
 
 
-@pytest.mark.parametrize("name", launchers.OTHER_LAUNCHERS)
+@pytest.mark.parametrize("name", launcher_environment.OTHER_LAUNCHERS)
 def test_warns_of_processes_that_do_not_know_of_each_other(name, monkeypatch):
     monkeypatch.setenv(name, "4")
     message = rf"as rank 0 of 1.* same files\. .*`horovodrun -np 4 python \.\.\.`.*'{name}': '4'"

@@ -14,13 +14,13 @@ from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
 from eviction_cases import train
-from keras_sparse import chunk_bytes
 from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
+from keras_sparse.utils import byte_sizes
 
 
 def aged(eviction=None, **kwargs):
@@ -130,7 +130,7 @@ def test_damaged_ages_change_no_table():
 
 
 def test_a_large_table_is_written_in_chunks_of_at_most_16_mib(monkeypatch):
-    assert chunk_bytes.CHUNK_BYTES == 16 << 20
+    assert byte_sizes.CHUNK_BYTES == 16 << 20
     monkeypatch.setattr(
         sys.modules["keras_sparse.saving.keras_files.save_table"], "CHUNK_BYTES", 16 << 10
     )

@@ -11,7 +11,7 @@
 #include "ops/core/base/host_device.h"
 #include "ops/core/math/vector_functions.h"
 #include "ops/core/optimizer/history_view.h"
-#include "ops/core/optimizer/step_sums.h"
+#include "ops/core/optimizer/prefix_sums.h"
 
 namespace keras_sparse {
 
@@ -29,7 +29,7 @@ struct LionColumns {
   int64_t to;
   double kept;  // what weight decay leaves of the row in all steps
   double weight_decay;
-  StepSums::View
+  PrefixSums::View
       sums;  // of learning rates or, with weight decay, of the logarithms of what it leaves
 
   KERAS_SPARSE_HOST_DEVICE bool IsUsual(float /*row*/, float momentum) const {

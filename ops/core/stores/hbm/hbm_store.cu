@@ -4,7 +4,7 @@
 
 #include "ops/core/base/hash.h"
 #include "ops/core/index/hash_index.h"
-#include "ops/core/optimizer/move_rows.h"
+#include "ops/core/optimizer/catch_up.h"
 #include "ops/core/record/new_records.h"
 #include "ops/core/stores/hbm/dynamic_hbm_store.h"
 #include "ops/core/stores/hbm/hbm_store.h"
@@ -183,13 +183,13 @@ void HbmStore::Use(const uint32_t* rows, int64_t n) {
   NoteUses(rows, n);
 }
 
-void HbmStore::Keep(KeptRows rows) {
+void HbmStore::Keep(CachedRowIndices rows) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
   std::swap(kept_, rows);  // what nobody needs any more goes without the lock
 }
 
-KeptRows HbmStore::kept_rows() const {
+CachedRowIndices HbmStore::kept_rows() const {
   const SharedLock lock(mutex_);
   return kept_;
 }

@@ -12,7 +12,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/ids/kept_rows.h"
+#include "ops/core/ids/cached_row_indices.h"
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/optimizer/history_on_device.h"
 #include "ops/core/optimizer/update_rule.h"
@@ -88,9 +88,9 @@ class HbmStore : public RowStore {
 
   // What a lookup has found, until any row comes or goes, the next lookup keeps its own, or the
   // update has taken it.
-  void Keep(KeptRows rows);
+  void Keep(CachedRowIndices rows);
   void ForgetKept() { Keep({}); }
-  KeptRows kept_rows() const;
+  CachedRowIndices kept_rows() const;
 
   // Over lower tiers a store knows which of its rows are the coldest. As CacheStrategy has it, what
   // an update uses is used at one time.
@@ -159,7 +159,7 @@ class HbmStore : public RowStore {
   mutable SharedMutex mutex_;
   HbmRecords records_ GUARDED_BY(mutex_);
   HbmChanges changes_ GUARDED_BY(mutex_);
-  KeptRows kept_ GUARDED_BY(mutex_);
+  CachedRowIndices kept_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

@@ -63,7 +63,7 @@ PmemStore::PmemStore(const PmemOptions& options)
       max_entries_(MaxEntries(options.capacity, entries_, layout_)),
       spare_entries_(std::min(max_entries_,
                               std::clamp<int64_t>(max_entries_ / kSpareShare, 1, kSpareEntries))) {
-  if (options.keeps_order) order_ = std::make_unique<PutOrder>();
+  if (options.keeps_order) order_ = std::make_unique<LastWriteWins>();
 }
 
 PmemStore::~PmemStore() {
@@ -210,7 +210,7 @@ Status PmemStore::Clear() {
   num_entries_ = 0;
   end_ = 0;
   free_ = std::vector<Position>();
-  if (order_ != nullptr) order_ = std::make_unique<PutOrder>();
+  if (order_ != nullptr) order_ = std::make_unique<LastWriteWins>();
   return Status::Ok();
 }
 
@@ -249,7 +249,7 @@ Status PmemStore::Oldest(int64_t n, std::vector<int64_t>* keys, std::vector<char
   if (!options_.keeps_order) return RowStore::Oldest(n, keys, records);
   const SharedLock lock(mutex_);
   Position position = order_->first();
-  for (int64_t i = 0; i < n && position != PutOrder::kEnd; position = order_->Next(position)) {
+  for (int64_t i = 0; i < n && position != LastWriteWins::kEnd; position = order_->Next(position)) {
     const PmemExtent& extent = *extents_[ExtentOf(position)];
     if (!extent.Check(EntryOf(position), nullptr).ok()) continue;
     const char* entry = extent.Entry(EntryOf(position));

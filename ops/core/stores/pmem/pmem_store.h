@@ -12,8 +12,8 @@
 #include "ops/core/files/entry_file.h"
 #include "ops/core/files/file_system.h"
 #include "ops/core/index/hash_index.h"
+#include "ops/core/stores/last_write_wins.h"
 #include "ops/core/stores/pmem/pmem_extent.h"
-#include "ops/core/stores/put_order.h"
 #include "ops/core/stores/row_store.h"
 
 namespace keras_sparse {
@@ -98,7 +98,7 @@ class PmemStore : public RowStore {
   // Entries from here on were never taken, and these below it are free again.
   int64_t end_ GUARDED_BY(write_mutex_, mutex_) = 0;
   std::vector<Position> free_ GUARDED_BY(write_mutex_, mutex_);
-  std::unique_ptr<PutOrder> order_ GUARDED_BY(write_mutex_, mutex_);  // null unless it is kept
+  std::unique_ptr<LastWriteWins> order_ GUARDED_BY(write_mutex_, mutex_);  // null unless it is kept
 };
 
 }  // namespace keras_sparse

@@ -10,8 +10,8 @@
 
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/update_rows.h"
+#include "ops/core/optimizer/catch_up.h"
 #include "ops/core/optimizer/history_on_device.h"
-#include "ops/core/optimizer/move_rows.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"

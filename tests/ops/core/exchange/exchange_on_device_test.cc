@@ -7,7 +7,7 @@
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/device_blocks.h"
 #include "ops/core/exchange/return_gradients.h"
-#include "ops/core/exchange/wire_floats.h"
+#include "ops/core/exchange/wire_dtype.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/exchange/draw_exchange.h"
 #include "tests/ops/core/exchange/exchange_testing.h"
@@ -17,7 +17,7 @@ namespace keras_sparse {
 namespace exchange_on_device_test {
 
 using Bytes = std::vector<char>;
-using Columns = std::vector<std::vector<ReplyColumns>>;
+using Columns = std::vector<std::vector<ResponseColumns>>;
 
 // Blocks of floats of a type, in the CPU's memory as floats and in the GPU's as they are.
 struct Twins {
@@ -183,7 +183,7 @@ class ExchangeOnDevice {
 
   Rank rank_;
   const std::vector<CombinedInput> inputs_;
-  const ReplyRows rows_;
+  const ResponseRows rows_;
   const FloatType type_;
   const uint64_t seed_;
   std::unique_ptr<Device> device_;

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
-#include "ops/core/exchange/reply_rows.h"
+#include "ops/core/exchange/gathered_rows.h"
+#include "ops/core/exchange/response_rows.h"
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/core/exchange/row_request.h"
-#include "ops/core/exchange/served_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/exchange/placed_table.h"
 #include "tests/ops/core/support/reference.h"
@@ -60,8 +60,8 @@ class Rank {
   }
 
   const ExchangeLayout& layout() const { return layout_; }
-  const ServedRows& served() const { return *served_; }
-  // Of one own part, as ServedRows::WriteIds gives them.
+  const GatheredRows& served() const { return *served_; }
+  // Of one own part, as GatheredRows::WriteIds gives them.
   const std::vector<int64_t>& served_ids(size_t part) const { return served_ids_[part]; }
   const std::vector<int64_t>& served_splits(size_t part) const { return served_splits_[part]; }
 
@@ -80,7 +80,7 @@ class Rank {
   const std::vector<int64_t>& reply_rows() const { return reply_rows_; }
 
  private:
-  void ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
+  void ExpectCombinedAmongOthers(const std::vector<std::vector<ResponseColumns>>& columns,
                                  const std::vector<std::vector<float>>& outputs,
                                  Executor* executor);
 
@@ -95,7 +95,7 @@ class Rank {
   std::vector<std::vector<float>> scales_;
   std::vector<int64_t> reply_rows_;
   std::vector<std::vector<Word>> received_;
-  std::unique_ptr<ServedRows> served_;
+  std::unique_ptr<GatheredRows> served_;
   std::vector<std::vector<int64_t>> served_ids_;
   std::vector<std::vector<int64_t>> served_splits_;
 };
@@ -162,7 +162,7 @@ inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor
   for (const auto& block : received_) {
     received.push_back({block.data(), static_cast<int64_t>(block.size())});
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(ServedRows::Create(layout_, received, &served_));
+  KERAS_SPARSE_RETURN_IF_ERROR(GatheredRows::Create(layout_, received, &served_));
   std::vector<EmbeddingTable*> tables;
   std::vector<const int64_t*> ids;
   served_ids_.assign(tables_.size(), {});
@@ -214,7 +214,7 @@ inline std::vector<float*> Pointers(std::vector<std::vector<float>>* blocks) {
 
 inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<float>> replies,
                                                      Executor* executor) {
-  const ReplyRows rows(layout_, reply_rows_.data());
+  const ResponseRows rows(layout_, reply_rows_.data());
   for (size_t r = 0; r < replies.size(); ++r) {
     EXPECT_EQ(static_cast<int64_t>(replies[r].size()), rows.num_floats()[r]);
   }
@@ -233,9 +233,9 @@ inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<flo
 }
 
 // Outputs have the same floats, rounded, where there are others between their rows.
-inline void Rank::ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyColumns>>& columns,
-                                            const std::vector<std::vector<float>>& outputs,
-                                            Executor* executor) {
+inline void Rank::ExpectCombinedAmongOthers(
+    const std::vector<std::vector<ResponseColumns>>& columns,
+    const std::vector<std::vector<float>>& outputs, Executor* executor) {
   const std::vector<CombinedInput> inputs = combined();
   for (const FloatType type : kFloatTypes) {
     std::vector<std::vector<char>> expected;
@@ -254,7 +254,7 @@ inline void Rank::ExpectCombinedAmongOthers(const std::vector<std::vector<ReplyC
 
 inline std::vector<std::vector<float>> Rank::Return(
     const std::vector<std::vector<float>>& output_grads, float scale, Executor* executor) {
-  const ReplyRows rows(layout_, reply_rows_.data());
+  const ResponseRows rows(layout_, reply_rows_.data());
   const std::vector<CombinedInput> inputs = combined();
   const auto returned = [&](const std::vector<GradientRows>& grads) {
     std::vector<std::vector<float>> blocks;

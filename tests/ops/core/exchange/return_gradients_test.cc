@@ -21,7 +21,7 @@ std::vector<std::vector<float>> Returned(const std::vector<Ids>& inputs,
   std::vector<std::vector<Word>> blocks;
   EXPECT_TRUE(IsOk(rank.Request(inputs, Inline(), &blocks)));
   const std::vector<CombinedInput> combined = rank.combined();
-  const ReplyRows rows(rank.layout(), rank.reply_rows().data());
+  const ResponseRows rows(rank.layout(), rank.reply_rows().data());
   const auto device = OpenDevice();
   std::vector<std::vector<char>> bytes;
   std::vector<DeviceArray<char>> on_device;

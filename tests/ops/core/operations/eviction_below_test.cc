@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/buffered_store.h"
-#include "ops/core/stores/cascade_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
+#include "ops/core/stores/tiered_store.h"
+#include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
@@ -39,8 +39,8 @@ std::unique_ptr<EmbeddingTable> TableOver(std::unique_ptr<RowStore> store) {
 
 TEST(EvictionBelow, TakesRowsOfThreeTiers) {
   std::unique_ptr<RowStore> cascade;
-  ASSERT_TRUE(IsOk(CascadeStore::Open(std::make_unique<SmallStore>(kRecordBytes, 3),
-                                      std::make_unique<SmallStore>(kRecordBytes, 100), &cascade)));
+  ASSERT_TRUE(IsOk(TieredStore::Open(std::make_unique<SmallStore>(kRecordBytes, 3),
+                                     std::make_unique<SmallStore>(kRecordBytes, 100), &cascade)));
   const auto table = TableOver(std::move(cascade));
   for (int64_t key = 0; key < 12; ++key) {
     ASSERT_TRUE(IsOk(Subtract(table.get(), {key}, {static_cast<float>(key % 4)})));
@@ -59,7 +59,7 @@ TEST(EvictionBelow, TakesRowsOfThreeTiers) {
 TEST(EvictionBelow, TakesRowsOnTheirWayDown) {
   BackgroundPool pool(1);
   auto gate = std::make_unique<Gate>(&pool);
-  const auto table = TableOver(std::make_unique<BufferedStore>(
+  const auto table = TableOver(std::make_unique<WriteBackBuffer>(
       std::make_unique<SmallStore>(kRecordBytes, 100), &pool, 1 << 20));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2, 3}, {1, 2, 3})));
   ASSERT_TRUE(IsOk(Demote(table.get(), {1, 2})));
@@ -73,7 +73,7 @@ TEST(EvictionBelow, TakesRowsOnTheirWayDown) {
 
 TEST(EvictionBelow, MakesRoomForRowsThatAFullTierHasRefused) {
   BackgroundPool pool(1);
-  const auto table = TableOver(std::make_unique<BufferedStore>(
+  const auto table = TableOver(std::make_unique<WriteBackBuffer>(
       std::make_unique<SmallStore>(kRecordBytes, 10), &pool, 1 << 20));
   std::vector<int64_t> keys;
   for (int64_t key = 0; key < 20; ++key) keys.push_back(key);

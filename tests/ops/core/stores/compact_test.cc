@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/stores/buffered_store.h"
-#include "ops/core/stores/cascade_store.h"
-#include "ops/core/stores/counted_store.h"
 #include "ops/core/stores/dram_store.h"
+#include "ops/core/stores/instrumented_store.h"
+#include "ops/core/stores/tiered_store.h"
+#include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_compact.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
@@ -30,8 +30,8 @@ TEST(Compact, ReachesTheStoreBelowAQueueAndACount) {
   const TempFolder folder;
   const TempFolder links;
   BackgroundPool pool(1);
-  auto counted = std::make_unique<CountedStore>(OpenLinked(folder / "store"));
-  BufferedStore store(std::move(counted), &pool, int64_t{1} << 20);
+  auto counted = std::make_unique<InstrumentedStore>(OpenLinked(folder / "store"));
+  WriteBackBuffer store(std::move(counted), &pool, int64_t{1} << 20);
   CheckCompact(&store, folder, links);
 }
 
@@ -40,15 +40,15 @@ TEST(Compact, ReachesBothTiersOfACascade) {
   const TempFolder links;
   // The upper one has room for 40 rows: most of the others are on their way down, and change there.
   std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(CascadeStore::Open(std::make_unique<DramStore>(kBytes, 40 * (kBytes + 40), true),
-                                      OpenLinked(folder / "store"), &store)));
+  ASSERT_TRUE(IsOk(TieredStore::Open(std::make_unique<DramStore>(kBytes, 40 * (kBytes + 40), true),
+                                     OpenLinked(folder / "store"), &store)));
   CheckCompact(store.get(), folder, links);
 }
 
 TEST(Compact, MakesWhatIsQueuedFirst) {
   const TempFolder folder;
   BackgroundPool pool(1);
-  BufferedStore store(OpenLinked(folder / "store"), &pool, int64_t{1} << 20);
+  WriteBackBuffer store(OpenLinked(folder / "store"), &pool, int64_t{1} << 20);
   TrackedStore tracked(&store);
   tracked.Put(Range(0, 1000), 1);
   ASSERT_TRUE(IsOk(store.Flush()));
@@ -67,7 +67,7 @@ TEST(Compact, TriesOnceMoreWhatTheDiskHadNoRoomFor) {
   const TempFolder folder;
   FaultyFileSystem file_system;
   BackgroundPool pool(1);
-  BufferedStore store(OpenLinked(folder / "store", &file_system), &pool, int64_t{1} << 20);
+  WriteBackBuffer store(OpenLinked(folder / "store", &file_system), &pool, int64_t{1} << 20);
   TrackedStore tracked(&store);
   tracked.Put(Range(0, 1000), 1);
   ASSERT_TRUE(IsOk(store.Flush()));

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/core/stores/cascade_store.h"
+#include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_store.h"
 
 namespace keras_sparse {
@@ -21,8 +21,8 @@ TEST(DramStore, KeepsTheContractOfAStoreAboveAnother) {
   for (const int64_t capacity : {1, 20000, 1 << 20}) {
     CheckStore([&](int64_t record_bytes) {
       std::unique_ptr<RowStore> store;
-      EXPECT_TRUE(IsOk(CascadeStore::Open(std::make_unique<DramStore>(record_bytes, capacity, true),
-                                          std::make_unique<DramStore>(record_bytes), &store)));
+      EXPECT_TRUE(IsOk(TieredStore::Open(std::make_unique<DramStore>(record_bytes, capacity, true),
+                                         std::make_unique<DramStore>(record_bytes), &store)));
       return store;
     });
   }

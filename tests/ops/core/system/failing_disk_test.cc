@@ -14,8 +14,8 @@
 
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
+#include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/snapshot_testing.h"
@@ -43,7 +43,7 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
     std::unique_ptr<RowStore> store;
     EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
     if (GetParam()) {
-      store = std::make_unique<BufferedStore>(std::move(store), &pool_, int64_t{1} << 20);
+      store = std::make_unique<WriteBackBuffer>(std::move(store), &pool_, int64_t{1} << 20);
     }
     EXPECT_TRUE(IsOk(AddLowerTier(table_.get(), std::move(store))));
     plain_ = OpenWithRule(Dynamic(kDim), AdagradRule(0.1));

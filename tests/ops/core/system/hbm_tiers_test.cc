@@ -197,7 +197,7 @@ TEST(HbmTiersOps, TakeTablesOverAnyTiersAtOnce) {
   EXPECT_GT(TierStatsOf(*tables[0])[0].promotions, 0);
 }
 
-TEST(HbmTiersOps, GiveTheGradientOfWeightsOfColdRows) {
+TEST(HbmTiersOps, GiveTheGradientOfWeightsOfLowerTierReads) {
   TableOptions options = Dynamic(kDim);
   const auto plain = OpenWithRule(options, AdamRule());
   options.storage = HbmOver({"dram"}, 30 * 128, 1);

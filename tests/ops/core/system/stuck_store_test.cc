@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
+#include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
@@ -20,7 +20,7 @@ constexpr int64_t kMuch = int64_t{1} << 30;
 TEST(StuckStore, TakesRowsAwayFromAStoreThatIsFull) {
   BackgroundPool pool(1);
   auto owned = std::make_unique<SmallStore>(kRecordBytes, 10);
-  BufferedStore store(std::move(owned), &pool, kMuch);
+  WriteBackBuffer store(std::move(owned), &pool, kMuch);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 10), 1)));
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(10, 14), 1)));
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "is full", store.Flush()));
@@ -39,7 +39,7 @@ TEST(StuckStore, TakesRowsAwayFromAStoreThatIsFull) {
 
 TEST(StuckStore, NeedsNoRoomForStuckRowsThatAreErasedOrReplaced) {
   BackgroundPool pool(1);
-  BufferedStore store(std::make_unique<SmallStore>(kRecordBytes, 10), &pool, kMuch);
+  WriteBackBuffer store(std::make_unique<SmallStore>(kRecordBytes, 10), &pool, kMuch);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 8), 1)));
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(4, 15), 2)));  // seven more
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "is full", store.Flush()));
@@ -56,7 +56,7 @@ TEST(StuckStore, NeedsNoRoomForStuckRowsThatAreErasedOrReplaced) {
 
 TEST(StuckStore, TriesNoChangeOfAStuckQueueWithDeadRows) {
   BackgroundPool pool(1);
-  BufferedStore store(std::make_unique<SmallStore>(kRecordBytes, 10), &pool, kMuch);
+  WriteBackBuffer store(std::make_unique<SmallStore>(kRecordBytes, 10), &pool, kMuch);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 10), 1)));
   ASSERT_TRUE(IsOk(store.Flush()));
   {
@@ -84,7 +84,7 @@ TEST(StuckStore, WritesNothingWhereNothingOfAStuckChangeIsLeft) {
   options.capacity = 64 + 40 * 112;  // the header of the second segment is not counted by Put
   std::unique_ptr<RowStore> ssd;
   ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &ssd)));
-  BufferedStore store(std::move(ssd), &pool, kMuch);
+  WriteBackBuffer store(std::move(ssd), &pool, kMuch);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 20), 1)));
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(20, 40), 1)));
   ASSERT_TRUE(IsOk(store.Flush()));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/cascade_store.h"
+#include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_moving_rows.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
@@ -39,8 +39,8 @@ class ThreeTiers : public ::testing::TestWithParam<std::string> {
     auto lower = OpenStore(GetParam(), folder_, record_bytes, 1 << 30);
     lower_ = lower.get();
     std::unique_ptr<RowStore> store;
-    EXPECT_TRUE(IsOk(CascadeStore::Open(OpenStore("pmem", folder_, record_bytes, upper_bytes),
-                                        std::move(lower), &store)));
+    EXPECT_TRUE(IsOk(TieredStore::Open(OpenStore("pmem", folder_, record_bytes, upper_bytes),
+                                       std::move(lower), &store)));
     return store;
   }
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/core/stores/cascade_store.h"
 #include "ops/core/stores/pmem/pmem_store.h"
+#include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_compact.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
@@ -39,8 +39,8 @@ TEST(PmemCompact, LeavesNoByteOfWhatHasMovedDown) {
   const TempFolder folder;
   const TempFolder links;
   std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(CascadeStore::Open(Open(folder / "upper", 3 * (64 + 20 * kStride)),
-                                      OpenLinked(folder / "lower"), &store)));
+  ASSERT_TRUE(IsOk(TieredStore::Open(Open(folder / "upper", 3 * (64 + 20 * kStride)),
+                                     OpenLinked(folder / "lower"), &store)));
   CheckCompact(store.get(), folder, links);
   // All that is in the upper tier moves down: its files then have nothing.
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 40), 1)));

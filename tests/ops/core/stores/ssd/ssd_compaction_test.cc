@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/buffered_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
+#include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
@@ -115,7 +115,7 @@ TEST(SsdCompaction, AndWritesInTheBackgroundMayEndAtAnyTime) {
   BackgroundPool pool(1);
   BackgroundPool compaction_pool(1);
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    BufferedStore store(Open(folder / "store", &compaction_pool), &pool, int64_t{1} << 20);
+    WriteBackBuffer store(Open(folder / "store", &compaction_pool), &pool, int64_t{1} << 20);
     for (int64_t version = 0; version < 1 + static_cast<int64_t>(seed % 10); ++version) {
       const std::vector<int64_t> keys = RandomIds(100, 0, 150, seed);
       ASSERT_TRUE(IsOk(PutRecords(&store, keys, version)));
@@ -156,7 +156,7 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
     tables.push_back(OpenWithRule(Dynamic(kDim), SgdRule()));
     plain.push_back(OpenWithRule(Dynamic(kDim), SgdRule()));
     auto ssd = Open(folder / std::to_string(t), &compaction_pool, &envs[t], 4 * kDim);
-    ASSERT_TRUE(IsOk(AddLowerTier(tables[t].get(), std::make_unique<BufferedStore>(
+    ASSERT_TRUE(IsOk(AddLowerTier(tables[t].get(), std::make_unique<WriteBackBuffer>(
                                                        std::move(ssd), &pool, int64_t{1} << 20))));
   }
   const auto train = [&](size_t t, uint64_t seed) {

@@ -1,0 +1,1 @@
+"""Turns ids as users give them into ids as tables look them up."""

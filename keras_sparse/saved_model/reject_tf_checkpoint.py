@@ -1,0 +1,16 @@
+def reject_tf_checkpoint(save_type, content, received):
+    """Raises NotImplementedError unless a SavedModel is made, not one of TensorFlow's checkpoints.
+
+    They would leave the content out in silence.
+
+    Args:
+        save_type: String, as `_trackable_children` of TensorFlow's objects gets it.
+        content: String. What would be missing.
+        received: String. What has it.
+    """
+    if save_type != "savedmodel":
+        raise NotImplementedError(
+            f"{content} are not in TensorFlow's checkpoints. Use `model.save`, "
+            "`model.save_weights` or `keras_sparse.saving.save_checkpoint`. Received: "
+            f"{received}"
+        )

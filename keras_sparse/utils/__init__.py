@@ -1,0 +1,1 @@
+"""Checks of arguments, sizes and tables as text, progress and plotting."""
