@@ -26,7 +26,7 @@ from keras_sparse.layers.table_configs import TableConfigs
 from keras_sparse.layers.table_layer import TableLayer
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
-from keras_sparse.saving.keras_files.checkpointable_table import CheckpointableTable
+from keras_sparse.saving.keras_files.table_holder import TableHolder
 from keras_sparse.utils import checks
 
 # Arguments that say where tables are.
@@ -136,7 +136,7 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
         self.supports_masking = any(each.supports_masking for each in self.templates.layers)
         self.own_tables: Any = None
         # For Keras to save the tables, each in a place of its own.
-        self.table_holders = [CheckpointableTable(self.name, name) for name in self.templates.names]
+        self.table_holders = [TableHolder(self.name, name) for name in self.templates.names]
         if not self.dp_input:
             check_whole_batch_options(self)
         self.plan = self._make_plan()

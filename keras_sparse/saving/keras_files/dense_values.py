@@ -2,7 +2,7 @@ import contextlib
 
 import keras
 
-from keras_sparse.saving.keras_files.checkpointable_table import CheckpointableTable
+from keras_sparse.saving.keras_files.table_holder import TableHolder
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
@@ -39,7 +39,7 @@ class DenseValues:
 def _keeps_more_than_variables(layer):
     """Whether a layer without tables may do so with what it loads, as `Normalization` does."""
     loads_by_itself = type(layer).load_own_variables is not keras.layers.Layer.load_own_variables
-    has_tables = isinstance(layer, CheckpointableTable) or any(
+    has_tables = isinstance(layer, TableHolder) or any(
         isinstance(variable, EmbeddingVariable) for variable in layer.variables
     )
     return loads_by_itself and layer.built and not has_tables

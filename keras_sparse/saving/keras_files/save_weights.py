@@ -11,9 +11,9 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.optimizers.support.started_mean import without_started_mean
 from keras_sparse.saving.format.external_tables import are_tables_external
-from keras_sparse.saving.keras_files.checkpointable_table import CheckpointableTable
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 from keras_sparse.saving.keras_files.shared_file import rank_0_file
+from keras_sparse.saving.keras_files.table_holder import TableHolder
 from keras_sparse.saving.keras_files.whole_file import whole_file
 from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils import checks
@@ -107,7 +107,7 @@ def is_saved_together(model):
 
     That is the same on all ranks, whatever the placement.
     """
-    return any(isinstance(layer, CheckpointableTable) for layer in model._flatten_layers())
+    return any(isinstance(layer, TableHolder) for layer in model._flatten_layers())
 
 
 _is_memory_sufficient = saving_lib.is_memory_sufficient

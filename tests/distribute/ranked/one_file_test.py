@@ -16,7 +16,7 @@ from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.tables import sharded_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.saving.keras_files.checkpointable_table import CheckpointableTable
+from keras_sparse.saving.keras_files.table_holder import TableHolder
 
 # The function has the name of its module.
 save_table_module = sys.modules["keras_sparse.saving.keras_files.save_table"]
@@ -138,10 +138,10 @@ LAST = ksd.size() - 1
     ("failing_rank", "owner", "name", "after", "error"),
     [
         # Before a table of three, of any kind.
-        (0, CheckpointableTable, "save_own_variables", 0, PermissionError("not here")),
-        (LAST, CheckpointableTable, "save_own_variables", 1, PermissionError("not here")),
-        (0, CheckpointableTable, "save_own_variables", 2, PermissionError("not here")),
-        (LAST, CheckpointableTable, "save_own_variables", 2, PermissionError("not here")),
+        (0, TableHolder, "save_own_variables", 0, PermissionError("not here")),
+        (LAST, TableHolder, "save_own_variables", 1, PermissionError("not here")),
+        (0, TableHolder, "save_own_variables", 2, PermissionError("not here")),
+        (LAST, TableHolder, "save_own_variables", 2, PermissionError("not here")),
         # After all tables.
         (0, keras.optimizers.Optimizer, "save_own_variables", 0, PermissionError("not here")),
         # In the middle of a table.
@@ -161,6 +161,6 @@ def test_a_rank_that_fails_keeps_none_waiting(
     if ksd.rank() == failing_rank:
         monkeypatch.setattr(owner, name, failing(getattr(owner, name), after, error))
     with pytest.raises(type(error), match=error.args[-1]):
-        save(model, folder / ("a.keras" if owner is CheckpointableTable else "a.weights.h5"))
+        save(model, folder / ("a.keras" if owner is TableHolder else "a.weights.h5"))
     monkeypatch.undo()
     assert_in_step(model, folder)

@@ -5,7 +5,8 @@ from keras_sparse.saving.keras_files.load_table import refuse_table
 from keras_sparse.saving.keras_files.save_table import save_table
 
 
-class CheckpointableTable(keras.layers.Layer):
+# Keras makes the paths in its files of the class's name: another one would not find older files.
+class TableHolder(keras.layers.Layer):
     """The place of one table of a `DistributedEmbedding` in Keras' files.
 
     It is there before the table, so that a file with one is not read past it.
