@@ -1,7 +1,8 @@
 import contextlib
 import contextvars
 
-# The scopes of `group_embedding_scope` that are entered, from the outermost to the innermost.
+# The scopes of `group_embedding_scope` that are entered, from the outermost to the innermost. Keras
+# calls the layers that join one, and passes their inputs alone.
 _stack: contextvars.ContextVar[tuple] = contextvars.ContextVar("group_scopes", default=())
 
 

@@ -15,8 +15,8 @@ from keras_sparse.inputs.ragged_inputs import to_int64
 from keras_sparse.layers.reject_tf_checkpoint import RejectTfCheckpoint
 from keras_sparse.saved_model.saved_index import SavedIndex
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
+from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.read_dataset import read_dataset
-from keras_sparse.saving.keras_files.load_context import is_rehearsal
 from keras_sparse.saving.keras_files.load_table import keeps_failure
 from keras_sparse.utils import checks
 
@@ -218,7 +218,11 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
             keys = read_dataset(store, "keys", np.int64, (None,))
             counts = read_dataset(store, "counts", np.int64, (len(keys) + 1,))
             # In a rehearsal another layer finds what cannot be loaded.
-            layer = IntegerLookup(self.max_tokens, name=self.name) if is_rehearsal.get() else self
+            layer = (
+                IntegerLookup(self.max_tokens, name=self.name)
+                if file_context().is_rehearsal
+                else self
+            )
             layer._set_content(keys, counts)
 
     def get_config(self):

@@ -23,7 +23,8 @@ STAGING_STATISTICS = (
     "staleness_max",
 )
 
-# The list that lookups are collected in, and the graph in which.
+# The list that lookups are collected in, and the graph in which. Between who collects and a lookup
+# are a user's model and Keras' layers.
 _collected: contextvars.ContextVar[tuple[Any, Any]] = contextvars.ContextVar(
     "collected", default=(None, None)
 )

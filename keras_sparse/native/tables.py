@@ -39,10 +39,8 @@ def create_tables(
     initial_rows,
     out_of_range,
     storages,
-    keeps_ages=None,
-    keeps_frequencies=None,
+    metadata,
     folders=None,
-    ages_in_seconds=None,
     shards=None,
 ):
     """Makes native tables. A table lives as long as a tensor that holds its handle, or its `Owner`.
@@ -55,15 +53,10 @@ def create_tables(
         out_of_range: List of `"error"` or `"zero"`: what a static table does with an id outside
             `[0, input_dim)`.
         storages: List of `keras_sparse.StorageOption`: all with the first tier on a GPU, or none.
-        keeps_ages: List of booleans: whether a dynamic table remembers when each row had its last
-            gradient. Defaults to `None`: no table does.
-        keeps_frequencies: List of booleans: whether it counts the steps in which each row had one.
-            Defaults to `None`: no table does.
+        metadata: List of `keras_sparse.tables.row_metadata.RowMetadata`.
         folders: List of strings: where the lower tiers of each table are; empty for nowhere. They
             are numbered within a process, so that ranks must not share one. Defaults to `None`:
             as `storages` say.
-        ages_in_seconds: List of booleans: whether a table remembers the time of the last gradient
-            rather than the step. Defaults to `None`: no table does.
         shards: List of `(shard, num_shards)`: a dynamic table owns the keys with `key % num_shards
             == shard`, and refuses others. Defaults to `None`: all keys.
 
@@ -98,9 +91,9 @@ def create_tables(
             storage_paths=folders or [storage.storage_path or "" for storage in storages],
             cache_strategies=[storage.cache_strategy for storage in storages],
             are_on_gpu=are_on_gpu,
-            keeps_gradient_steps=keeps_ages or [False] * len(names),
-            ages_in_seconds=ages_in_seconds or [],
-            keeps_frequencies=keeps_frequencies or [],
+            keeps_gradient_steps=[each.ages is not None for each in metadata],
+            ages_in_seconds=[each.ages == "seconds" for each in metadata],
+            keeps_frequencies=[each.frequencies for each in metadata],
             shards=[number for shard in shards or [] for number in shard],
             N=len(names),
         )

@@ -47,13 +47,13 @@ def chosen_keys(variable, choice, chunk_rows):
 
 
 def _check(variable, by_use):
-    if by_use and not variable.keeps_frequencies:
+    if by_use and not variable.metadata.frequencies:
         raise ValueError(
             '`rows` may be "most_used:N" for tables that count how often rows are trained: those '
             "with `frequency=True` or an `eviction` like keras_sparse.LfuEvict. Received: variable "
             f"'{variable.path}' without one"
         )
-    if not by_use and not variable.keeps_ages:
+    if not by_use and variable.metadata.ages is None:
         raise ValueError(
             '`rows` may be "most_recent:N" for tables that keep ages: those with an `eviction` '
             f"like keras_sparse.GlobalStepEvict. Received: variable '{variable.path}' without one"

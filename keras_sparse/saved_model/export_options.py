@@ -1,9 +1,10 @@
 import contextlib
-import contextvars
 import dataclasses
 import re
 
 from keras_sparse.saved_model.chosen_keys import RowChoice
+from keras_sparse.saved_model.saved_model_scope import in_saved_model_context
+from keras_sparse.saved_model.saved_model_scope import saved_model_context
 from keras_sparse.utils import checks
 
 
@@ -20,13 +21,9 @@ class ExportOptions:
     rows: RowChoice | None = None
 
 
-_NONE = ExportOptions()
-_options = contextvars.ContextVar("options", default=_NONE)
-
-
 def current_options():
     """Returns the `ExportOptions` of what is exported now."""
-    return _options.get()
+    return saved_model_context().options or ExportOptions()
 
 
 @contextlib.contextmanager
@@ -59,11 +56,8 @@ def export_options(default=None, rows=None):
     ...     model.export("served/1", verbose=False)
     """
     default = None if default is None else checks.float32_number(default, "default")
-    token = _options.set(ExportOptions(default, _choice(rows)))
-    try:
+    with in_saved_model_context(options=ExportOptions(default, _choice(rows))):
         yield
-    finally:
-        _options.reset(token)
 
 
 def _choice(rows):

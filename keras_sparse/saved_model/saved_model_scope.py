@@ -1,6 +1,8 @@
 """Whether functions are traced for a SavedModel, and which one is being written."""
 
+import contextlib
 import contextvars
+import dataclasses
 import functools
 import inspect
 import os
@@ -8,10 +10,6 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.saved_model import save_context
-
-_save: contextvars.ContextVar[Any] = contextvars.ContextVar("save", default=None)
-# What `ExportArchive.write_out` was told, `None` outside of it.
-_is_verbose: contextvars.ContextVar[Any] = contextvars.ContextVar("is_verbose", default=None)
 
 # What a SavedModel has of tables in memory while it is written; what is beyond goes through files.
 _MEMORY_BYTES = 64 << 20
@@ -36,6 +34,42 @@ class Save:
         self.memory_bytes = _MEMORY_BYTES
 
 
+@dataclasses.dataclass(frozen=True)
+class SavedModelContext:
+    """An export that runs. TensorFlow traces the code that asks for it, and passes nothing on.
+
+    Attributes:
+        save: The `Save`, or `None` until TensorFlow writes.
+        is_verbose: Boolean that `ExportArchive.write_out` was given, or `None` outside of it.
+        options: `ExportOptions` that `export_options` was given, or `None`.
+    """
+
+    save: Save | None = None
+    is_verbose: bool | None = None
+    options: Any = None
+
+
+_NONE = SavedModelContext()
+_context: contextvars.ContextVar[SavedModelContext] = contextvars.ContextVar(
+    "saved_model", default=_NONE
+)
+
+
+def saved_model_context():
+    """Returns the `SavedModelContext` of the export that runs."""
+    return _context.get()
+
+
+@contextlib.contextmanager
+def in_saved_model_context(**changes):
+    """While this is entered, `saved_model_context` returns the one before with some changes."""
+    token = _context.set(dataclasses.replace(_context.get(), **changes))
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
 def is_for_saved_model():
     """Returns whether what is traced now goes into a SavedModel."""
     # What is computed while a function is traced, as under `tf.init_scope`, is as ever.
@@ -44,12 +78,12 @@ def is_for_saved_model():
 
 def is_writing_archive():
     """Returns whether `ExportArchive.write_out` runs, whose endpoints are all the functions."""
-    return _is_verbose.get() is not None
+    return _context.get().is_verbose is not None
 
 
 def is_looking_for_resources():
     """Returns whether `ExportArchive.write_out` only looks for what `tf.saved_model.save` takes."""
-    return is_writing_archive() and _save.get() is None
+    return is_writing_archive() and _context.get().save is None
 
 
 def traced_for_saved_model(function):
@@ -78,15 +112,15 @@ def writing_plain_ops(write_out):
     @functools.wraps(write_out)
     def writing(archive, *args, **kwargs):
         bound = inspect.signature(write_out).bind(archive, *args, **kwargs)
-        token = _is_verbose.set(bool(bound.arguments.get("verbose", True)))
+        is_verbose = bool(bound.arguments.get("verbose", True))
         found = archive._tf_trackable
         endpoints = {name: getattr(found, name) for name in archive._endpoint_names}
         try:
-            for name, function in endpoints.items():
-                setattr(found, name, _traced_anew(function))
-            return write_out(archive, *args, **kwargs)
+            with in_saved_model_context(is_verbose=is_verbose):
+                for name, function in endpoints.items():
+                    setattr(found, name, _traced_anew(function))
+                return write_out(archive, *args, **kwargs)
         finally:
-            _is_verbose.reset(token)
             for name, function in endpoints.items():
                 setattr(found, name, function)
 
@@ -111,21 +145,20 @@ def knowing_its_save(save):
 
     @functools.wraps(save)
     def saving(obj, export_dir, *args, **kwargs):
-        token = _save.set(Save(os.fspath(export_dir), _is_verbose.get() is not False))
-        try:
+        new = Save(os.fspath(export_dir), _context.get().is_verbose is not False)
+        with in_saved_model_context(save=new):
             return save(obj, export_dir, *args, **kwargs)
-        finally:
-            _save.reset(token)
 
     return saving
 
 
 def current_save():
     """Returns the `Save` that runs now."""
-    if _save.get() is None:
+    save = _context.get().save
+    if save is None:
         raise RuntimeError(
             "A SavedModel with tables must be written by `model.export`, `keras.export."
             "ExportArchive` or `tf.saved_model.save`, which must be taken out of its module after "
             "keras_sparse is imported. Received: another call, or a function taken before"
         )
-    return _save.get()
+    return save

@@ -146,10 +146,8 @@ class EmbeddingVariable(SavedModelPart, UnsupportedOperations, VariableKeys, ker
                 [self._of_part(self.initial_rows)],
                 [self.out_of_range],
                 [self.storage],
-                [self.keeps_ages],
-                [self.keeps_frequencies],
+                [self.metadata],
                 ["" if path is None else folder_of_rank(path)],
-                [self.ages_in_seconds],
                 [(0, 1) if self.part is None else (self.part.shard, self.part.num_shards)],
             )
             self._owner = native.Owner(self.native)

@@ -44,6 +44,7 @@ class RowsRegularizer:
         return loss + tf.stop_gradient(loss * (self.num_ranks - 1))
 
 
+# Keras calls a regularizer, and passes the variable alone.
 _collected: contextvars.ContextVar[list | None] = contextvars.ContextVar("losses", default=None)
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras_sparse import native
 from keras_sparse.tables.copy_table import copy_table
 from keras_sparse.tables.initial_rows import rows_in_chunks
+from keras_sparse.tables.row_metadata import RowMetadata
 from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.table_part import TablePart
 from keras_sparse.utils import checks
@@ -37,19 +38,15 @@ class VariableRows:
     _imports_initial_rows: bool
 
     @property
-    def keeps_ages(self):
-        """True if the table keeps how old its rows are."""
-        return self.eviction is not None and self.eviction.needs_ages
-
-    @property
-    def keeps_frequencies(self):
-        """True if the table counts the training steps in which each row had a gradient."""
-        return self.frequency or (self.eviction is not None and self.eviction.needs_frequencies)
-
-    @property
-    def ages_in_seconds(self):
-        """True if the table keeps how old its rows are in seconds, rather than training steps."""
-        return self.eviction is not None and self.eviction.ages_in_seconds
+    def metadata(self):
+        """`RowMetadata`: what the table keeps of each row beside the row and its slots."""
+        policy = self.eviction
+        if policy is None:
+            return RowMetadata(frequencies=self.frequency)
+        unit = "seconds" if policy.ages_in_seconds else "steps"
+        return RowMetadata(
+            unit if policy.needs_ages else None, self.frequency or policy.needs_frequencies
+        )
 
     def export(self, chunk_rows=65536, with_ages=False, with_frequencies=False):
         """Yields all rows in pieces of about `chunk_rows`.

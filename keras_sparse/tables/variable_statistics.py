@@ -27,7 +27,7 @@ def variable_statistics(variable, frequencies):
 
 def _rows_by_frequency(variable):
     """Counts rows by the highest bit of their frequencies, where the table keeps them."""
-    if not variable.keeps_frequencies:
+    if not variable.metadata.frequencies:
         return None
     of_lengths = np.zeros(33, np.int64)
     for piece in variable.export_pieces(_CHUNK_ROWS):

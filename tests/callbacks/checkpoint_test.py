@@ -12,6 +12,7 @@ from checkpoint_cases import IDS
 from checkpoint_cases import names
 from checkpoint_cases import tables
 from keras_sparse.callbacks import Checkpoint
+from keras_sparse.saving import CheckpointInfo
 from keras_sparse.saving import save_checkpoint
 from pairwise import each_pair
 
@@ -132,6 +133,14 @@ def test_deltas_go_back_to_the_callbacks_own_checkpoints(tmp_path):
     fit(make_model(), [Elsewhere(), Checkpoint(tmp_path / "own", delta_every=3)], epochs=1)
     saved = [f"step-0000000{each}" for each in ("03", "06", "09-delta", "10")]
     assert names(tmp_path / "own") == saved
+
+
+def test_steps_per_execution_do_not_confuse_the_epoch(tmp_path):
+    model = make_model(run_eagerly=False, steps_per_execution=4)
+    fit(model, [Checkpoint(tmp_path, every_steps=4)], epochs=1)
+    saved = [CheckpointInfo.read(tmp_path / names(tmp_path)[i]).training for i in (0, -1)]
+    assert saved[0] == {"epoch": 0, "batch": 4, "position": 4}
+    assert saved[1] == {"epoch": 1, "batch": 0, "position": 0}
 
 
 def test_a_later_fit_begins_where_it_is_told(tmp_path):

@@ -117,6 +117,15 @@ def test_a_full_disk_is_an_error_and_the_next_export_has_all_rows(tmp_path, monk
     np.testing.assert_allclose(served(tmp_path / "next", LARGE + 7), expected, rtol=1e-6)
 
 
+def test_an_id_outside_of_a_static_table_is_an_error(tmp_path):
+    export(model_of(Embedding(60, 4)), tmp_path / "model")
+    for wrong in (60, -1):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"id must be in \[0, 60\) for table"
+        ):
+            served(tmp_path / "model", np.full((1, 3), wrong))
+
+
 def test_a_subclassed_model_without_a_signature_takes_the_floats_that_are_ids(tmp_path):
     class Subclassed(keras.Model):
         def __init__(self):

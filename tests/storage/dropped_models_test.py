@@ -72,6 +72,7 @@ def mebibytes():
     return pages * os.sysconf("SC_PAGESIZE") >> 20
 
 
+@pytest.mark.slow("long history")
 def test_models_give_back_memory_files_and_descriptors(tmp_path):
     found = []
     of_others = stage_threads()  # what an earlier test has left may be there still

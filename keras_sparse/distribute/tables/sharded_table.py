@@ -11,6 +11,7 @@ from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.tables.filter_entries import merge_filters
 from keras_sparse.tables.record_layout import JoinedRecords
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.row_metadata import RowMetadata
 from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.table_part import TablePart
 
@@ -42,9 +43,7 @@ class _About:
     slot_names: tuple[str, ...]
     initial_rows: Any
     admission: Any
-    keeps_ages: bool
-    keeps_frequencies: bool
-    ages_in_seconds: bool
+    metadata: RowMetadata
     num_rows: int
 
     @classmethod
@@ -75,9 +74,7 @@ class GatheredTable:
         self.slot_names = about.slot_names
         self.initial_rows = about.initial_rows
         self.admission = about.admission
-        self.keeps_ages = about.keeps_ages
-        self.keeps_frequencies = about.keeps_frequencies
-        self.ages_in_seconds = about.ages_in_seconds
+        self.metadata = about.metadata
         self.input_dim = whole.input_dim
         self.output_dim = whole.output_dim
         self.num_rows = self.input_dim
@@ -100,8 +97,7 @@ class GatheredTable:
             for keys, records in self._gather_ids(chunk_rows, self._layout):
                 yield RowPiece(keys, records)
             return
-        kept = {"ages": self.keeps_ages, "frequencies": self.keeps_frequencies}
-        names = ["keys", "records", *(name for name, is_kept in kept.items() if is_kept)]
+        names = ["keys", "records", *self.metadata.names]
         own = _of(self._table, "export_pieces", chunk_rows)
         with _to_the_end(self._gather_rounds(own, "export")) as rounds:
             for of_ranks in rounds:

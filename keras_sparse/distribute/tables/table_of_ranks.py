@@ -62,12 +62,8 @@ class TableOfRanks(HasSavedTable):
         return self._read_whole().record_floats
 
     @property
-    def keeps_ages(self):
-        return self._read_whole().keeps_ages
-
-    @property
-    def keeps_frequencies(self):
-        return self._read_whole().keeps_frequencies
+    def metadata(self):
+        return self._read_whole().metadata
 
     def export(self, chunk_rows, with_ages=False, with_frequencies=False):
         """Does what `EmbeddingVariable.export` does; records may have rows alone."""

@@ -44,9 +44,8 @@ def describe_table(variable):
         "constants": variable.rule_constants,
         "weight_decay": variable.rule_weight_decay,
         "slots": variable.slot_names,
-        "keeps_ages": variable.keeps_ages,
-        "ages_in_seconds": variable.ages_in_seconds,
-        "keeps_frequencies": variable.keeps_frequencies,
+        "ages": variable.metadata.ages,
+        "frequencies": variable.metadata.frequencies,
         "admission": None if admission is None else admission.layout(),
     }
     return f"table({', '.join(f'{name}={value}' for name, value in settings.items())})"

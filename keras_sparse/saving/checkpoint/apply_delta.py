@@ -11,7 +11,7 @@ from keras_sparse.saving.checkpoint.loaded_state import note_loaded
 from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ranks
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
-from keras_sparse.saving.keras_files.load_context import growing
+from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils.progress_bar import Progress
 
@@ -83,7 +83,7 @@ def find_changes(model, checkpoint):
         each.loaded_state.number >= len(checkpoint.tables) for each in tables
     ):
         return None
-    with growing(True):  # one that has grown is not refused: it does not go on
+    with in_file_context(is_growing=True):  # one that has grown is not refused: it does not go on
         loaders = [
             TableLoader(each, checkpoint.tables[each.loaded_state.number]) for each in tables
         ]

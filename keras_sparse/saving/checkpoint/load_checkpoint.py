@@ -24,8 +24,8 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ra
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.external_tables import number_of
+from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.dense_values import DenseValues
-from keras_sparse.saving.keras_files.load_context import growing
 from keras_sparse.saving.keras_files.load_table import check_fits
 from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import LoadReport
@@ -115,7 +115,7 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False, skip_mis
             _check_tables(model, checkpoint, grow)
     if verify:
         check_checkpoint_together(checkpoint, verbose)
-    with growing(grow), unchanged_unless_all_can(model, "load_weights"):
+    with in_file_context(is_growing=grow), unchanged_unless_all_can(model, "load_weights"):
         loaded, report = load_all_but_tables(model, checkpoint, skip_mismatch)
     loaders = [loader for _, _, loader in loaded]
     with errors_on_all_ranks("load_tables"):

@@ -2,6 +2,7 @@ import dataclasses
 
 from keras_sparse.saving.format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
+from keras_sparse.tables.row_metadata import RowMetadata
 from keras_sparse.tables.table_part import TablePart
 
 # What one process by itself leaves out, as files have had it before there were ranks.
@@ -108,7 +109,7 @@ class TableEntry:
     slot_names: tuple[str, ...]
     record_floats: int
     record_words: int
-    keeps_ages: bool
+    metadata: RowMetadata
     history: History
     initial_rows: InitialRows
     parts: tuple[RowsFile | SegmentFile, ...]
@@ -116,8 +117,6 @@ class TableEntry:
     group: str
     number: int | None = None  # the place of its table among those of the model; `None`: its own
     part: TablePart | None = None
-    keeps_frequencies: bool = False
-    ages_in_seconds: bool = False
     accumulated: tuple[int, int, int] | None = None
 
     @property
@@ -125,7 +124,7 @@ class TableEntry:
         """The first version of manifests whose readers know all that the table has."""
         if self.accumulated is not None:
             return 4
-        return 3 if self.keeps_frequencies or self.ages_in_seconds else 1
+        return 3 if self.metadata.frequencies or self.metadata.ages == "seconds" else 1
 
     def saved_fields(self, is_of_one):
         """Returns the table as a dict for JSON.
@@ -133,7 +132,16 @@ class TableEntry:
         Args:
             is_of_one: Boolean. Whether one process has saved all tables by itself.
         """
-        fields = dataclasses.asdict(self)
+        # In the order of the fields of older versions.
+        fields = {
+            "keeps_ages" if name == "metadata" else name: value
+            for name, value in dataclasses.asdict(self).items()
+        }
+        accumulated = fields.pop("accumulated")
+        fields["keeps_ages"] = self.metadata.ages is not None
+        fields["keeps_frequencies"] = self.metadata.frequencies
+        fields["ages_in_seconds"] = self.metadata.ages == "seconds"
+        fields["accumulated"] = accumulated
         fields["initial_rows"] = self.initial_rows.saved_fields()
         for file, saved in zip(self.parts, fields["parts"], strict=True):
             saved["kind"] = _KINDS[type(file)]
@@ -149,6 +157,8 @@ class TableEntry:
         """Returns the table that `saved_fields` gave a dict of."""
         fields = dict(fields)
         fields["initial_rows"] = InitialRows(**fields["initial_rows"])
+        ages = _AGES[fields.pop("keeps_ages"), fields.pop("ages_in_seconds", False)]
+        fields["metadata"] = RowMetadata(ages, fields.pop("keeps_frequencies", False))
         fields["slot_names"] = tuple(fields["slot_names"])
         fields["history"] = History(**fields["history"])
         fields["parts"] = tuple(_file(each) for each in fields["parts"])
@@ -161,6 +171,8 @@ class TableEntry:
         return cls(**fields)
 
 
+# By `keeps_ages` and `ages_in_seconds`.
+_AGES = {(False, False): None, (True, False): "steps", (True, True): "seconds"}
 _KINDS = {RowsFile: "rows", SegmentFile: "segment"}
 _CLASSES = {kind: file for file, kind in _KINDS.items()}
 

@@ -44,7 +44,7 @@ class TableLoader:
         self.owner = None if variable.rule_owner is None else variable.rule_owner()
         self._accumulated = None if variable.accumulated is None else self._read_accumulated()
         # Clocks of ranks differ; steps do not.
-        in_seconds = variable.ages_in_seconds
+        in_seconds = variable.metadata.ages == "seconds"
         steps = {(each.step, None if in_seconds else each.table_step) for each in histories}
         self._has_grown = has_grown(variable, saved[0].part)
         self._is_as_it_lay = (
@@ -84,8 +84,7 @@ class TableLoader:
         # Of rows that move in steps without a gradient a delta has only what a rule makes of it,
         # and changes of records have what a table keeps of a row behind nothing but the row.
         have_moved = any(len(each.run_lengths) > 0 for each in self._histories.values())
-        keeps_words = self._variable.keeps_ages or self._variable.keeps_frequencies
-        has_slots = keeps_words and self._variable.rule is not None
+        has_slots = self._variable.metadata.names and self._variable.rule is not None
         is_still = not have_moved and not has_slots and not self._has_grown
         return self._is_as_it_lay or is_still
 
@@ -138,10 +137,9 @@ class TableLoader:
         variable = self._variable
         with tf.init_scope():
             (history,) = native.export_history([variable])
-        if variable.ages_in_seconds:
+        if variable.metadata.ages == "seconds":
             return history._replace(table_step=np.uint32(seconds_now()))
-        table = self._saved[0].table
-        if not table.keeps_ages or table.ages_in_seconds:
+        if self._saved[0].table.metadata.ages != "steps":
             return history
         return history._replace(table_step=self._table_step())
 
@@ -149,9 +147,9 @@ class TableLoader:
         """Returns records with what a table without a rule keeps of rows behind them."""
         variable, words = self._variable, []
         none = np.zeros(len(piece.keys), np.uint32)
-        if variable.keeps_ages:
+        if variable.metadata.ages is not None:
             words.append(np.uint32(clock) - (none if piece.ages is None else piece.ages))
-        if variable.keeps_frequencies:
+        if variable.metadata.frequencies:
             words.append(none if piece.frequencies is None else piece.frequencies)
         columns = [each[:, np.newaxis].view(np.float32) for each in words]
         return np.concatenate([piece.records, *columns], axis=1)
@@ -204,7 +202,7 @@ class TableLoader:
             variable.clear()
         else:
             native.clear_tables([variable])
-            if variable.keeps_ages and variable.rule is None:
+            if variable.metadata.ages is not None and variable.rule is None:
                 # So that a later state's clock says how much older its rows are: see read_changes.
                 native.restore(variable, self._own_history())
         if not all(_has_columns(each.part, self._part) for each in self._saved):
@@ -257,15 +255,16 @@ class TableLoader:
         """Returns what raw records have behind what the rule keeps, by its name in `RowPiece`."""
         kept, words = {}, raw.view(np.uint32)
         end = raw.shape[1]
-        if saved.table.keeps_frequencies:
+        if saved.table.metadata.frequencies:
             end -= 1
             kept["frequencies"] = words[:, end]
-        if saved.table.keeps_ages:
+        if saved.table.metadata.ages is not None:
             # The word is the step of the last gradient, or the time.
             clock = self._histories[saved].table_step
-            in_seconds = saved.table.ages_in_seconds
             ages = np.uint32(clock) - words[:, end - 1]
-            kept["ages"] = ages_now(ages, clock if in_seconds else None, self._variable)
+            in_seconds = saved.table.metadata.ages == "seconds"
+            unit = self._variable.metadata.ages
+            kept["ages"] = ages_now(ages, clock if in_seconds else None, unit)
         return kept
 
     def _caught_up(self, saved):
@@ -279,8 +278,8 @@ class TableLoader:
             table.rule_weight_decay,
             table.output_dim,
             self._histories[saved],
-            table.keeps_ages,
-            table.keeps_frequencies,
+            table.metadata.ages is not None,
+            table.metadata.frequencies,
         )
         return lambda raw: rule.catch_up(raw).numpy()
 
@@ -310,9 +309,7 @@ def _describe(table):
         table.rule_constants,
         table.rule_weight_decay,
         tuple(table.slot_names),
-        table.keeps_ages,
-        table.keeps_frequencies,
-        table.ages_in_seconds,
+        table.metadata,
     )
 
 

@@ -86,7 +86,7 @@ class TableWriter:
             slot_names=variable.slot_names,
             record_floats=variable.record_floats,
             record_words=self._record_words,
-            keeps_ages=variable.keeps_ages,
+            metadata=variable.metadata,
             initial_rows=variable.initial_rows,
             history=self._write_history(),
             parts=parts,
@@ -96,8 +96,6 @@ class TableWriter:
             group=self._group.name,
             number=self._number,
             part=variable.part,
-            keeps_frequencies=variable.keeps_frequencies,
-            ages_in_seconds=variable.ages_in_seconds,
             accumulated=self._write_accumulated(),
         )
 

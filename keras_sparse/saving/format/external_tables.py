@@ -1,12 +1,10 @@
 import contextlib
-import contextvars
 
 import numpy as np
 
+from keras_sparse.saving.format.file_context import file_context
+from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.format.read_dataset import read_dataset
-
-# The tables that lie beside Keras' file while one is written or read, or None.
-_tables: contextvars.ContextVar[list | None] = contextvars.ContextVar("tables", default=None)
 
 
 @contextlib.contextmanager
@@ -19,16 +17,13 @@ def external_tables():
         nothing of, `None` is the variable.
     """
     tables: list = []
-    token = _tables.set(tables)
-    try:
+    with in_file_context(tables=tables):
         yield tables
-    finally:
-        _tables.reset(token)
 
 
 def are_tables_external():
     """Returns whether `external_tables` is entered."""
-    return _tables.get() is not None
+    return file_context().tables is not None
 
 
 def save_number(variable, store):
@@ -37,7 +32,7 @@ def save_number(variable, store):
     Returns:
         Boolean. Whether they do.
     """
-    tables = _tables.get()
+    tables = file_context().tables
     if tables is None:
         return False
     store["table"] = np.array(len(tables), np.int64)
@@ -51,7 +46,7 @@ def load_number(variable, store):
     Returns:
         Boolean. Whether they do.
     """
-    tables = _tables.get()
+    tables = file_context().tables
     if tables is None:
         return False
     tables.append((variable, number_of(store)))

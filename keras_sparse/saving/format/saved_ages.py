@@ -13,19 +13,19 @@ def seconds_now():
     return int(time.time()) % _CLOCK_PERIOD
 
 
-def ages_now(ages, clock, variable):
+def ages_now(ages, clock, unit):
     """Returns the ages of saved rows as a table takes them over now.
 
     Args:
         ages: uint32 array of shape `(n,)`: what they were when they were saved. Or `None`.
         clock: Integer: the `seconds_now()` of that time, or `None` for ages in steps.
-        variable: `EmbeddingVariable`.
+        unit: String: that of the ages that the table keeps, of its `RowMetadata`, or `None`.
 
     Returns:
         uint32 array, with the time that has passed, or `None` where ages are of no use to the
         table: it counts in another unit.
     """
-    if ages is None or (clock is not None) != variable.ages_in_seconds:
+    if ages is None or (clock is not None) != (unit == "seconds"):
         return None
     if clock is None:
         return ages

@@ -1,5 +1,4 @@
 import contextlib
-import contextvars
 import errno
 import fcntl
 import functools
@@ -9,6 +8,8 @@ import sys
 
 import h5py
 
+from keras_sparse.saving.format.file_context import file_context
+from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.interrupts import deferred_interrupts
 from keras_sparse.saving.keras_files.interrupts import let_interrupt
 
@@ -22,16 +23,14 @@ def hdf5_write_errors():
     `check_written` and at the end; Ctrl-C waits for them.
     """
     disks: list[_Disk] = []
-    token = _opened.set(disks)
     try:
-        with deferred_interrupts():
+        with in_file_context(disks=disks), deferred_interrupts():
             try:
                 yield
             finally:
                 for disk in disks:
                     disk.end()
     finally:
-        _opened.reset(token)
         if not isinstance(sys.exception(), (KeyboardInterrupt, SystemExit)):
             _check(disks)
 
@@ -42,7 +41,7 @@ def check_written():
     And Ctrl-C, if it has come since then.
     """
     let_interrupt()
-    _check(_opened.get() or ())
+    _check(file_context().disks or ())
 
 
 class _Disk(io.FileIO):
@@ -94,10 +93,6 @@ class _Disk(io.FileIO):
         return 0
 
 
-# The files that were opened since `hdf5_write_errors` was entered, or None.
-_opened: contextvars.ContextVar[list[_Disk] | None] = contextvars.ContextVar("opened", default=None)
-
-
 def _check(disks):
     for disk in disks:
         if disk.error is not None:
@@ -110,7 +105,7 @@ _open = h5py.File.__init__
 @functools.wraps(_open)
 def open_carefully(self, name, mode="r", *args, **kwargs):
     """`h5py.File.__init__`, which keeps the errors of a new file's disk for `hdf5_write_errors`."""
-    disks = _opened.get()
+    disks = file_context().disks
     is_plain = isinstance(name, (str, os.PathLike)) and not args and "driver" not in kwargs
     if disks is None or mode != "w" or not is_plain:
         _open(self, name, mode, *args, **kwargs)

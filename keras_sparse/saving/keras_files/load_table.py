@@ -8,6 +8,7 @@ import numpy as np
 from keras_sparse import native
 from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.saving.format.external_tables import load_number
+from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.read_chunks import check_chunks
 from keras_sparse.saving.format.read_chunks import read_chunks
@@ -15,9 +16,6 @@ from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.format.saved_ages import ages_now
 from keras_sparse.saving.format.table_header import TableHeader
-from keras_sparse.saving.keras_files.load_context import is_growing
-from keras_sparse.saving.keras_files.load_context import is_rehearsal
-from keras_sparse.saving.keras_files.load_context import verified
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
@@ -121,7 +119,7 @@ def _load(variable, store, load):
         )
     if names == {"0"}:
         rows = _read_keras_weights(variable, store)
-        if is_rehearsal.get():
+        if file_context().is_rehearsal:
             return
         _take_keras_weights(variable, rows)
         return
@@ -136,7 +134,7 @@ def _load(variable, store, load):
     _check_whole(header, store, load)
     same_slots = has_same_slots(variable, header)
     has_filter = may_load_filter(variable, header)
-    if is_rehearsal.get():
+    if file_context().is_rehearsal:
         return
     variable.forget_accumulated()
     if has_grown(variable, header):
@@ -149,7 +147,7 @@ def _load(variable, store, load):
     cut = PartSelector(TablePart.of_whole(variable))
     layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
     for piece in read_chunks(header, store):
-        ages = ages_now(piece.ages, header.ages_clock, variable)
+        ages = ages_now(piece.ages, header.ages_clock, variable.metadata.ages)
         piece = piece._replace(records=piece.records[:, : layout.floats], ages=ages)
         variable.import_local(*cut.rows(piece, layout))
         progress.add(len(piece.keys))
@@ -237,7 +235,7 @@ def check_fits(variable, saved):
         path, ours = variable.path, variable.whole_shape()
     can_grow = theirs[0] is not None and (ours[0] is None or ours[0] >= theirs[0])
     can_grow = can_grow and theirs[1] == ours[1]
-    if theirs != ours and not (can_grow and is_growing()):
+    if theirs != ours and not (can_grow and file_context().is_growing):
         remedy = (
             "Give `grow=True` for new ids to have initial rows, or make" if can_grow else "Make"
         )
@@ -256,7 +254,7 @@ def _is_verified(store):
     # Keras' store of a sharded save names its map, the one of a single file its file.
     file = getattr(store, "h5_file", None)
     path = getattr(store, "path", getattr(file, "filename", None))
-    return path is not None and pathlib.Path(path).resolve() == verified.get()
+    return path is not None and pathlib.Path(path).resolve() == file_context().verified
 
 
 def _check_whole(header, store, load):
@@ -278,7 +276,7 @@ def _check_whole(header, store, load):
 
 def _read_keras_weights(variable, store):
     shape = () if variable.is_dynamic else variable.whole_shape()  # none fits a dynamic table
-    if is_growing():
+    if file_context().is_growing:
         shape = None, variable.whole_shape()[1]
     try:
         rows = read_dataset(store, "0", None, shape)

@@ -5,11 +5,9 @@ import warnings
 from keras_sparse.optimizers.support.started_mean import forget_started_mean
 from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.saving.format.external_tables import are_tables_external
+from keras_sparse.saving.format.file_context import file_context
+from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.dense_values import DenseValues
-from keras_sparse.saving.keras_files.load_context import growing
-from keras_sparse.saving.keras_files.load_context import is_growing
-from keras_sparse.saving.keras_files.load_context import is_rehearsal
-from keras_sparse.saving.keras_files.load_context import verified
 from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.named_load import explaining
@@ -37,16 +35,17 @@ def verifying(load_weights):
         name = pathlib.Path(filepath).name
         if not has_tables(model) or not name.endswith((".weights.h5", ".weights.json", ".keras")):
             return load_weights(model, filepath, *args, **kwargs)
-        with local_copy(checks.path(filepath, "filepath")) as path, growing(grow or is_growing()):
+        is_growing = grow or file_context().is_growing
+        with (
+            local_copy(checks.path(filepath, "filepath")) as path,
+            in_file_context(is_growing=is_growing),
+        ):
             verify_file(path)
             if are_tables_external():  # whoever loads them restores the other variables
                 return load_weights(model, path, *args, **kwargs)
-            token = verified.set(path.resolve())
-            try:
+            with in_file_context(verified=path.resolve()):
                 if not _load_by_names(model, path, *args, **kwargs):
                     _load_by_order(load_weights, model, path, *args, **kwargs)
-            finally:
-                verified.reset(token)
         _go_back_to_update(model)
         return None
 
@@ -75,11 +74,8 @@ def _load_by_names(model, path, skip_mismatch=False, objects_to_skip=None, **unk
 
 
 def _check_table(table, store):
-    token = is_rehearsal.set(True)
-    try:
+    with in_file_context(is_rehearsal=True):
         load_table(table, store)
-    finally:
-        is_rehearsal.reset(token)
 
 
 def _load_by_order(load_weights, model, path, *args, **kwargs):
@@ -107,11 +103,9 @@ def _go_back_to_update(model):
 
 def _rehearse(load_weights, model, *args, **kwargs):
     before = DenseValues(model)
-    token = is_rehearsal.set(True)
     try:
-        load_weights(model, *args, **kwargs)
+        with in_file_context(is_rehearsal=True):
+            load_weights(model, *args, **kwargs)
     except BaseException:
         before.restore()
         raise
-    finally:
-        is_rehearsal.reset(token)

@@ -75,19 +75,15 @@ def _go_through(pieces):
 
 
 def _pieces(variable):
-    num_kept = variable.keeps_ages + variable.keeps_frequencies
-    record_bytes = 4 * variable.record_floats + 8 + 4 * num_kept
+    record_bytes = 4 * variable.record_floats + 8 + 4 * len(variable.metadata.names)
     return variable.export_pieces(max(1, CHUNK_BYTES // record_bytes))
 
 
 def _write(variable, pieces, entries, store):
-    kept: dict[str, list[int]] = {}  # checksums of what is kept of rows beside records
-    if variable.keeps_ages:
-        kept["ages"] = []
-    if variable.keeps_frequencies:
-        kept["frequencies"] = []
+    # Checksums of what is kept of rows beside records.
+    kept: dict[str, list[int]] = {name: [] for name in variable.metadata.names}
     # Right before the first piece: the ages of all are those of that moment.
-    ages_clock = seconds_now() if variable.ages_in_seconds else None
+    ages_clock = seconds_now() if variable.metadata.ages == "seconds" else None
     progress = Progress(variable.num_rows, "thousand rows", 1000)
     chunks: list[tuple[int, int, int]] = []
     for piece in pieces:

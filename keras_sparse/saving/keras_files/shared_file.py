@@ -1,7 +1,6 @@
 """One file for all ranks: rank 0 writes it, the others send what they have."""
 
 import contextlib
-import contextvars
 import pathlib
 import tempfile
 
@@ -9,6 +8,8 @@ from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import raise_on_all_ranks
+from keras_sparse.saving.format.file_context import file_context
+from keras_sparse.saving.format.file_context import in_file_context
 
 
 class _SharedFile:
@@ -21,8 +22,6 @@ class _SharedFile:
     has_failed = False
 
 
-# The file that ranks are writing together, within `rank_0_file`.
-_shared: contextvars.ContextVar[_SharedFile | None] = contextvars.ContextVar("shared", default=None)
 # Ranks tell each other how it went before each table and at the end, all under one name: a rank
 # that fails in between goes to the end at once, and is heard there by those that come to a table.
 _NAME = "keras_sparse.rank_0_file"
@@ -39,15 +38,12 @@ def rank_0_file(path):
         The path to save to: that on rank 0, on others one that is removed again.
     """
     shared = _SharedFile()
-    token = _shared.set(shared)
     failure = None
     try:
-        with _path_of_rank(path) as path_of_rank:
+        with in_file_context(shared_file=shared), _path_of_rank(path) as path_of_rank:
             yield path_of_rank
     except Exception as error:
         failure = error
-    finally:
-        _shared.reset(token)
     if shared.has_failed and failure is not None:
         raise failure
     raise_on_all_ranks(failure, _NAME)
@@ -69,7 +65,7 @@ def table_of_all_ranks():
     Raises:
         RuntimeError: On all ranks, unless all are in `rank_0_file`.
     """
-    shared = _shared.get()
+    shared = file_context().shared_file
     try:
         if size() > 1:
             raise_on_all_ranks(_refusal() if shared is None else None, _NAME)
@@ -91,4 +87,4 @@ def _refusal():
 
 def writes_nothing():
     """Returns whether this rank is in `rank_0_file` without being rank 0."""
-    return _shared.get() is not None and rank() != 0
+    return file_context().shared_file is not None and rank() != 0

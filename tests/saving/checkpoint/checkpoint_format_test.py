@@ -20,6 +20,7 @@ from keras_sparse.saving.checkpoint.table_entry import SegmentFile
 from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
+from keras_sparse.tables.row_metadata import RowMetadata
 
 TABLE = TableEntry(
     name="embedding/embeddings",
@@ -31,7 +32,7 @@ TABLE = TableEntry(
     slot_names=("accumulator",),
     record_floats=8,
     record_words=8,
-    keeps_ages=False,
+    metadata=RowMetadata(),
     history=History(3, 3, 3, 0, 1, 0, 0),
     initial_rows=InitialRows("uniform", -0.05, 0.05, 1),
     parts=(
