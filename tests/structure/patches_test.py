@@ -1,49 +1,65 @@
-import ast
 import importlib
+import os
 import pathlib
+import re
+import sys
+import types
 
+import h5py
 import keras
+import tensorflow as tf
 
 import keras_sparse
 
 PACKAGE = pathlib.Path(__file__).parents[2] / "keras_sparse"
 
 
-def words_of(tree):
-    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+THEIRS = {"keras", "h5py", "tensorflow"}
 
 
-def changed_by(path):
-    """What of other packages a file assigns to, by an assignment or `setattr`."""
-    tree = ast.parse(path.read_text())
-    theirs = {"keras", "h5py", "tensorflow"}
-    names = set()  # that stand for what comes from them
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {a.asname or a.name for a in node.names if a.name.split(".")[0] in theirs}
-        elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in theirs:
-            names |= {a.asname or a.name for a in node.names}
-        elif isinstance(node, ast.For) and names & {*words_of(node.iter)}:
-            names |= {*words_of(node.target)}
-    for node in ast.walk(tree):
-        targets = getattr(node, "targets", []) if isinstance(node, ast.Assign) else []
-        if isinstance(node, ast.AugAssign):
-            targets = [node.target]
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
-            targets = [ast.Attribute(node.args[0], "")]
-        for target in targets:
-            owner = target
-            while isinstance(owner, ast.Attribute):
-                owner = owner.value
-            if owner is not target and getattr(owner, "id", None) in names:
-                yield ast.unparse(target)
+def is_ours(value):
+    """Whether an attribute of another package is code of ours."""
+    function = value.fget if isinstance(value, property) else value
+    is_function = isinstance(function, types.FunctionType)  # others may import when they are asked
+    return is_function and function.__code__.co_filename.startswith(f"{PACKAGE}{os.sep}")
 
 
-def test_one_file_alone_changes_keras_and_h5py():
-    changed = {path.name: set(changed_by(path)) for path in PACKAGE.rglob("*.py")}
-    assert {name for name, found in changed.items() if found} == {"_keras_patches.py"}
-    found = changed["_keras_patches.py"]
-    assert found >= {"h5py.File.__init__", "_owner.load_weights", "saving_lib.is_memory_sufficient"}
+def replaced():
+    """The attributes of other packages that are ours: pairs of the owner's id and a name."""
+    found = {}
+    modules = [(n, m) for n, m in sys.modules.items() if n.partition(".")[0] in THEIRS]
+    for name, module in modules:
+        for attribute, value in dict(vars(module)).items():
+            if is_ours(value):
+                found[id(module), attribute] = f"{name}.{attribute}"
+            if isinstance(value, type) and value.__module__.partition(".")[0] in THEIRS:
+                for each in vars(value):
+                    if is_ours(vars(value)[each]):
+                        found[id(value), each] = f"{value.__module__}.{value.__name__}.{each}"
+    return found
+
+
+def owner_of(name):
+    """The object that a dotted name's last part is an attribute of."""
+    first, *parts = name.split(".")[:-1]
+    owner = {"keras": keras, "h5py": h5py, "tf": tf}[first]
+    for part in parts:
+        owner = getattr(owner, part)
+    return owner
+
+
+def test_a_page_lists_what_import_replaces():
+    page = (PACKAGE.parent / "docs/internals/keras-integration.md").read_text()
+    rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+    names = re.findall(r"`([\w.]+)`", " ".join(rows))
+    found = replaced()
+    listed = {(id(owner_of(name)), name.rpartition(".")[2]): name for name in names}
+    # TensorFlow has the module by two names.
+    (save,) = (key for key, name in listed.items() if name == "tf.saved_model.save")
+    del listed[save]
+    unlisted = {name for key, name in found.items() if key not in listed}
+    assert unlisted == {"tensorflow.saved_model.save"}
+    assert {name for key, name in listed.items() if key not in found} == set()
 
 
 def test_few_values_go_past_keras():
