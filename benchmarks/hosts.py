@@ -13,6 +13,7 @@ import sys
 import time
 
 from benchmarks.process import HOROVODRUN
+from benchmarks.slow_network import NotPermittedError
 from benchmarks.slow_network import run_ip
 from benchmarks.slow_network import SlowNetwork
 
@@ -58,7 +59,8 @@ class Hosts:
         milliseconds: Float. Of the round trip.
 
     Raises:
-        RuntimeError: The machine does not permit it: what is needed, and what went wrong.
+        NotPermittedError: It says what is needed, and what went wrong.
+        RuntimeError: A host has not started.
     """
 
     def __init__(self, folder, megabits=1000, milliseconds=0.2):
@@ -68,7 +70,7 @@ class Hosts:
 
     def __enter__(self):
         if shutil.which("sshd") is None:
-            raise RuntimeError("Hosts need an ssh server: Debian has it in openssh-server.")
+            raise NotPermittedError("Hosts need an ssh server: Debian has it in openssh-server.")
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.network)
             self._write_files()

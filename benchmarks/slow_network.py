@@ -36,6 +36,10 @@ TCP = {
 }
 
 
+class NotPermittedError(RuntimeError):
+    """This machine does not permit networks or hosts of its own."""
+
+
 class SlowNetwork:
     """A context with two network namespaces, each of which reaches the other and nothing else.
 
@@ -56,7 +60,7 @@ class SlowNetwork:
         addresses: List of strings, one a namespace.
 
     Raises:
-        RuntimeError: The machine does not permit it: what is needed, and what went wrong.
+        NotPermittedError: It says what is needed, and what went wrong.
 
     Example:
 
@@ -76,7 +80,7 @@ class SlowNetwork:
             try:
                 self._open(stack)
             except (OSError, subprocess.SubprocessError) as error:
-                raise RuntimeError(
+                raise NotPermittedError(
                     "A slow network needs Linux, root, `ip` of iproute2, g++, and a kernel with "
                     f"network namespaces and {TUN}. Received: {explain(error)}"
                 ) from error

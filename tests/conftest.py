@@ -57,16 +57,24 @@ def pytest_runtest_call(item):
     return result
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _a_heap_of_its_own():
-    """Frees what the test before left, and keeps later collections from walking the rest."""
+    """Keeps the collections of a file's tests from walking what was there before."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
+def _no_garbage():
+    gc.collect()
+
+
+@pytest.fixture(autouse=True)
 def _same_seed():
-    """Seeds all generators. TensorFlow would drop its kernels, and make them anew in each test."""
+    """Seeds all generators, but those inside TensorFlow's kernels (`tf.random.uniform`).
+
+    TensorFlow would drop all kernels for these, and make them anew in each test.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pywrap_tfe, "TFE_ContextClearCaches", lambda context: None)
         keras.utils.set_random_seed(7)

@@ -139,11 +139,19 @@ def apply_gradients(
 
     Args:
         variables: List of `EmbeddingVariable`, each once.
-        ids, values: As in `merge_gradients`.
+        ids: List of int64 tensors of shape `(num_ids,)`, with repeats or without.
+        values: List of float32, float16 or bfloat16 tensors: gradients of rows, `(num_ids,
+            output_dim)`; for pooled ids gradients of the bags, `(num_bags, output_dim)`.
         numbers: float32 tensor of shape `(num_tables, num_numbers)`: the learning rate, then what
             else the tables' rule takes with a step (`rule_numbers()` of the optimizer).
-        row_splits, weights, combiners, columns: As in `merge_gradients`. Default to `None`: rows
-            were not pooled, and not joined.
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` where rows were not
+            pooled. Defaults to `None` for all.
+        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for ones. Defaults to
+            `None` for all.
+        combiners: List of `"sum"`, `"mean"`, `"sqrtn"`, or `None` where rows were not pooled.
+            Defaults to `None` for all.
+        columns: List of pairs `(first, number)` of integers: the columns of each of `values` that
+            are its gradient. Defaults to `None`: they have no others.
 
     Raises:
         tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:

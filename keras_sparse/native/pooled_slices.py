@@ -22,8 +22,8 @@ class PooledSlices(tf.IndexedSlices):
         columns: `(first, number)`, a pair of integers: which columns of `output_grads` are this
             table's. Defaults to `None`: it has no others.
         device: String. That of the table, where sums are made. Defaults to `"CPU:0"`.
-        max_entries: Integer. How many entries of an id there may be, as in `merge_gradients`.
-            Defaults to 1.
+        max_entries: Integer. How many entries of an id there may be: as many as it occurs, up to
+            these, the first with the sum and the others with -0. Defaults to 1.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 2, initializer="ones")

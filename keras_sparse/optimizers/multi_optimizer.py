@@ -145,7 +145,7 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
         for i, places in enumerate(self.split(variables)):
             optimizer = self.optimizers[i]
             own = [grads[place] for place in places], [variables[place] for place in places]
-            if isinstance(optimizer, SparseOptimizer):
+            if type(optimizer).apply is SparseOptimizer.apply:
                 steps.append(optimizer.step(*own, *squares_over_ranks[i : i + 1]))
             else:
                 steps.append(DenseStep(optimizer, *own))

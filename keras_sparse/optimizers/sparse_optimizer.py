@@ -38,10 +38,11 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     unsupported_options: tuple[str, ...] = ("use_ema",)
     needs_whole_rows = False
-    # Of the step that is made: the rate, which a callable gives once, and what the norm of all
-    # gradients, those of tables too, multiplies each by.
+    # Of the step that is made: the rate, which a callable gives once, what the norm of all
+    # gradients, those of tables too, multiplies each by, and the dense variables.
     _rate_of_step = None
     _scale_of_step = None
+    _dense_of_step = None
 
     @property
     def rule(self):
@@ -164,20 +165,27 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             learning_rate: Scalar tensor. The rate of this step.
             scale: Scalar tensor. What `global_clipnorm` multiplies each gradient by.
         """
-        self._share(learning_rate, scale if self.global_clipnorm else None)
+        updated = [v for v in variables if not self.is_overwritten(v)]
+        self._share(learning_rate, scale if self.global_clipnorm else None, updated)
         try:
+            if not updated:  # Keras leaves such an update out
+                self._backend_apply_gradients([], [])
             if grads:
                 super().apply(grads, variables)
-            else:  # Keras leaves such a step out
-                self._backend_apply_gradients([], [])
+            else:
                 self._iterations.assign_add(1)
         finally:
-            self._share(None, None)
+            self._share(None, None, None)
 
-    def _share(self, learning_rate, scale):
+    def is_overwritten(self, variable):
+        """Returns whether Keras takes the gradient of a dense variable for its next value."""
+        return self._overwrite_variable_with_gradient(variable)
+
+    def _share(self, learning_rate, scale, variables):
         # Past Keras' attribute tracking.
         object.__setattr__(self, "_rate_of_step", learning_rate)
         object.__setattr__(self, "_scale_of_step", scale)
+        object.__setattr__(self, "_dense_of_step", variables)
 
     def accumulated_gradients(self, variables):
         """Returns what Keras has accumulated of the gradients of dense variables: a list."""
@@ -246,6 +254,14 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         if self._scale_of_step is None:
             return super()._clip_gradients(grads)
         return [grad * tf.cast(self._scale_of_step, grad.dtype) for grad in grads]
+
+    def _backend_reset_gradient_accumulators(self):
+        if self._dense_of_step is None:
+            super()._backend_reset_gradient_accumulators()
+            return
+        # As for tables: what a variable has waits for its next gradient.
+        for sums in self.accumulated_gradients(self._dense_of_step):
+            sums.assign(tf.zeros_like(sums.value))
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
         if tf.distribute.has_strategy():

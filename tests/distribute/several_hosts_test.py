@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.hosts import Hosts
 from benchmarks.hosts import LOCAL_DISK
+from benchmarks.slow_network import NotPermittedError
 
 pytestmark = pytest.mark.slow("starts processes")
 SCRIPT = "tests/distribute/train_on_hosts.py"
@@ -23,8 +24,8 @@ def hosts(tmp_path):
     with contextlib.ExitStack() as stack:
         try:
             hosts = stack.enter_context(Hosts(folder))
-        except RuntimeError as error:
-            pytest.skip(str(error))  # this machine does not permit it
+        except NotPermittedError as error:
+            pytest.skip(str(error))
         yield hosts
 
 

@@ -102,14 +102,17 @@ def test_small_batches_train_as_large_ones(make):
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-def test_what_a_table_has_waits_for_its_next_gradient():
-    table, kernel = make_table(np.arange(2), np.zeros((2, 1), "float32")), keras.Variable([0.0])
+def test_what_a_variable_has_waits_for_its_next_gradient():
+    table = make_table(np.arange(2), np.zeros((2, 1), "float32"))
+    other, kernel = keras.Variable([0.0]), keras.Variable([0.0])
     optimizer = SGD(1.0, gradient_accumulation_steps=2)
-    one = slices([1], np.ones((1, 1), "float32"))
-    for grad in (one, None, one, one):
-        optimizer.apply([grad, tf.constant([1.0])], [table, kernel])
+    for is_there in (True, False, True, True):
+        grads = [slices([1], np.ones((1, 1), "float32")), tf.constant([1.0])]
+        grads = grads if is_there else [None, None]
+        optimizer.apply([*grads, tf.constant([1.0])], [table, other, kernel])
     # In the second step only the kernel has a gradient, and an update.
     np.testing.assert_array_equal(table.numpy(), [[0], [-1.5]])
+    np.testing.assert_array_equal(other.numpy(), [-1.5])
     np.testing.assert_array_equal(kernel.numpy(), [-2])
 
 

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 import keras_sparse
 from keras_sparse.optimizers import Adagrad
+from keras_sparse.optimizers import Nadam
 from keras_sparse.optimizers import SGD
 from optimizer_cases import first_row
 from optimizer_cases import kernel
@@ -75,6 +76,51 @@ def test_a_step_that_a_table_refuses_changes_no_dense_variable():
         optimizer.apply([tf.ones(1), ones_for(1000)], variables)
     assert variables[0].numpy() == 1  # it would have decayed
     assert optimizer.iterations.numpy() == 0
+
+
+@pytest.mark.parametrize("others", [[kernel], []], ids=len)
+def test_a_variable_that_is_overwritten_counts_in_no_norm_and_no_update(others):
+    """As the scales of float8 layers in Keras, whose gradients are their next values."""
+    scale = kernel()
+    scale.overwrite_with_gradient = True
+    variables = [zeros_table(), scale, *(make() for make in others)]
+    alone = [zeros_table(), *(make() for make in others)]
+    of_all, of_two = (Nadam(0.5, global_clipnorm=1.0) for _ in range(2))
+    for step in range(3):
+        grads = [ones_for(0), *(tf.constant([2.0]) for _ in others)]
+        of_all.apply([grads[0], tf.constant([100.0 + step]), *grads[1:]], variables)
+        of_two.apply(grads, alone)
+    assert scale.numpy() == 102
+    assert first_row(variables[0]) == first_row(alone[0])
+    assert of_all.iterations.numpy() == 3
+
+
+@pytest.mark.parametrize("option", ["clipnorm", "global_clipnorm", "clipvalue"])
+def test_a_limit_below_0_is_none_as_in_keras(option):
+    table, weights = zeros_table(), kernel()
+    SGD(1.0, **{option: -1.0}).apply([ones_for(0), tf.constant([3.0])], [table, weights])
+    assert (first_row(table), weights.numpy()[0]) == (-1, -3)
+
+
+def test_a_tensorflow_variable_without_a_gradient_is_named():
+    variables = [zeros_table(), tf.Variable([1.0], name="plain")]
+    with pytest.warns(UserWarning, match="Gradients do not exist for variables.*plain"):
+        SGD(1.0).apply([ones_for(0), None], variables)
+
+
+def test_an_optimizer_with_an_apply_of_its_own_is_asked_by_it():
+    class Counting(SGD):
+        calls = 0
+
+        def apply(self, *args):
+            type(self).calls += 1
+            super().apply(*args)
+
+    variables = [zeros_table(name="table"), kernel()]
+    several = keras_sparse.optimizers.MultiOptimizer({"embeddings": Counting(1.0), "others": "sgd"})
+    several.apply([ones_for(0), tf.ones(1)], variables)
+    assert Counting.calls == 1
+    assert first_row(variables[0]) == -1
 
 
 def test_no_gradient_at_all_is_keras_error():

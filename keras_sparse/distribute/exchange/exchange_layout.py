@@ -11,7 +11,7 @@ class ExchangeLayout:
         rank: Integer. This process.
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
         max_entries: List of integers: of each of these how many entries of an id a request may have
-            (see `keras_sparse.ops.merge_gradients`).
+            (see `keras_sparse.native.merge_gradients`).
         wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as.
         name: String, different for each exchange, the same on all ranks.
     """

@@ -105,11 +105,11 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             self.inner_optimizer.apply(grads, trainable_variables)
             return
         variables = trainable_variables or self._variables_built_on
-        if grads:
+        if grads or variables:
             check_gradients(grads, variables)
         name = self._call_name()
         grads = average_gradients(grads, variables, name)
-        if isinstance(self.inner_optimizer, (SparseOptimizer, MultiOptimizer)):
+        if type(self.inner_optimizer).apply in (SparseOptimizer.apply, MultiOptimizer.apply):
             step = self.inner_optimizer.step(grads, variables, *self._squares_over_ranks(name))
             step.apply(self._check_room(f"{name}.room"))
         else:

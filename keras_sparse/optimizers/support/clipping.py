@@ -4,6 +4,12 @@ import tensorflow as tf
 from keras_sparse.optimizers.support.unsupported_options import refuse_norms_of_parts
 
 
+def clips(optimizer):
+    """Returns whether an optimizer clips gradients. Keras takes what is below 0 for no limit."""
+    limits = optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue
+    return any(limit and limit > 0 for limit in limits)
+
+
 def clip_tables(optimizer, tables, dense, squares_over_ranks=None):
     """Clips gradients of tables as Keras clips those of dense variables.
 
@@ -19,12 +25,13 @@ def clip_tables(optimizer, tables, dense, squares_over_ranks=None):
         `(tables, scale)`: a list of `TableGradient`, and what `global_clipnorm` multiplies each
         gradient by, a scalar float32 tensor of 1 without it.
     """
+    if not clips(optimizer):
+        return tables, tf.constant(1.0)
     if optimizer.clipnorm or optimizer.global_clipnorm:
         return _clip_by_norm(optimizer, tables, dense, squares_over_ranks)
-    if limit := optimizer.clipvalue:
-        clipped = [tf.clip_by_value(each.values, -limit, limit) for each in tables]
-        tables = [each.with_values(values) for each, values in zip(tables, clipped, strict=True)]
-    return tables, tf.constant(1.0)
+    limit = optimizer.clipvalue
+    clipped = [each.with_values(tf.clip_by_value(each.values, -limit, limit)) for each in tables]
+    return clipped, tf.constant(1.0)
 
 
 def _clip_by_norm(optimizer, tables, dense, squares_over_ranks):

@@ -1,10 +1,12 @@
 import warnings
 
+import keras
 import tensorflow as tf
 
 from keras_sparse import native
 from keras_sparse.optimizers.support.accumulated_rows import add_accumulated
 from keras_sparse.optimizers.support.clipping import clip_tables
+from keras_sparse.optimizers.support.clipping import clips
 from keras_sparse.optimizers.support.room_check import room_checks
 from keras_sparse.optimizers.support.step_count import is_update
 from keras_sparse.optimizers.support.step_count import run_if
@@ -31,13 +33,16 @@ class Step:
         self.grads, self._variables = grads, variables
         self._squares_over_ranks = squares_over_ranks
         scale = optimizer.loss_scale_factor
-        clips = optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue
         # A joined gradient would be scaled once for each table, and one of halves in halves, from
         # which the scale is to keep it.
         is_scaled_alone = all(
             each.columns is None and each.values.dtype == tf.float32 for each in tables
         )
-        if clips or optimizer.gradient_accumulation_steps or (scale and not is_scaled_alone):
+        if (
+            clips(optimizer)
+            or optimizer.gradient_accumulation_steps
+            or (scale and not is_scaled_alone)
+        ):
             tables = merge(tables)
         if scale:
             tables = [each.with_values(each.values / scale) for each in tables]
@@ -70,7 +75,7 @@ class Step:
         def keep():
             for accumulated, each in zip(self._accumulated, tables, strict=True):
                 accumulated.assign(each.ids, each.values)
-            return tf.constant(0.0), tf.constant(1.0)  # of no update
+            return tf.zeros((), _rate_dtype()), tf.constant(1.0)  # of no update
 
         shared = run_if(is_update(self.optimizer), lambda: self._update_tables(tables), keep)
         self.optimizer.apply_dense(self.grads, self._variables, *shared)
@@ -78,7 +83,7 @@ class Step:
     def _update_tables(self, tables):
         """Returns the learning rate and the scale of clipping, for dense variables too."""
         optimizer = self.optimizer
-        learning_rate = tf.cast(optimizer.learning_rate, tf.float32)
+        learning_rate = tf.cast(optimizer.learning_rate, _rate_dtype())
         if steps := optimizer.gradient_accumulation_steps:
             tables = [each.with_values(each.values / steps) for each in tables]
         dense = self._means() if optimizer.global_clipnorm else []
@@ -86,7 +91,8 @@ class Step:
         if tables:
             variables = [each.variable for each in tables]
             step = tf.cast(optimizer.iterations, tf.int64) + 1
-            numbers = optimizer.table_numbers(variables, learning_rate, step)
+            rate = tf.cast(learning_rate, tf.float32)
+            numbers = optimizer.table_numbers(variables, rate, step)
             native.apply_gradients(variables, numbers=numbers, **lists_of(tables))
             optimizer.finish_tables(variables)
         if steps:
@@ -96,17 +102,31 @@ class Step:
 
     def _means(self):
         """What an update has of dense variables: without the loss scale, and accumulated."""
-        optimizer, grads = self.optimizer, self.grads
+        optimizer = self.optimizer
+        pairs = [
+            (grad, variable)
+            for grad, variable in zip(self.grads, self._variables, strict=True)
+            if not optimizer.is_overwritten(variable)
+        ]
+        grads = [grad for grad, _ in pairs]
         if scale := optimizer.loss_scale_factor:
             grads = [grad / scale for grad in grads]
         if steps := optimizer.gradient_accumulation_steps:
-            since = optimizer.accumulated_gradients(self._variables)
+            since = optimizer.accumulated_gradients([v for _, v in pairs])
             grads = [(grad + sums) / steps for grad, sums in zip(grads, since, strict=True)]
         return grads
 
 
+def _rate_dtype():
+    """What Keras keeps learning rates in, float32 at least."""
+    return "float64" if keras.config.floatx() == "float64" else "float32"
+
+
 class DenseStep:
-    """A step of an optimizer of Keras' own, beside those of others: see `Step`."""
+    """A step that an optimizer makes by its `apply`, beside those of others: see `Step`.
+
+    It is of Keras' own, or of a class with an `apply` of its own.
+    """
 
     tables = ()
 
@@ -148,7 +168,8 @@ class JointStep:
 def with_gradients(grads, variables):
     """Returns the pairs of a gradient and its variable, and warns of variables without one."""
     pairs = list(zip(grads, variables, strict=True))
-    missing = [variable.path for grad, variable in pairs if grad is None]
+    # A `tf.Variable` has no path.
+    missing = [getattr(v, "path", None) or v.name for grad, v in pairs if grad is None]
     if missing:
         warnings.warn(
             f"Gradients do not exist for variables {missing} when minimizing the loss. If using "

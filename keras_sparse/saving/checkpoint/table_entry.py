@@ -132,16 +132,17 @@ class TableEntry:
         Args:
             is_of_one: Boolean. Whether one process has saved all tables by itself.
         """
-        # In the order of the fields of older versions.
-        fields = {
-            "keeps_ages" if name == "metadata" else name: value
-            for name, value in dataclasses.asdict(self).items()
+        fields = dataclasses.asdict(self)
+        kept = {
+            "keeps_ages": self.metadata.ages is not None,
+            "keeps_frequencies": self.metadata.frequencies,
+            "ages_in_seconds": self.metadata.ages == "seconds",
         }
-        accumulated = fields.pop("accumulated")
-        fields["keeps_ages"] = self.metadata.ages is not None
-        fields["keeps_frequencies"] = self.metadata.frequencies
-        fields["ages_in_seconds"] = self.metadata.ages == "seconds"
-        fields["accumulated"] = accumulated
+        # In the order that older versions have written.
+        names = [*fields]
+        names[names.index("metadata")] = "keeps_ages"
+        names[-1:] = ["keeps_frequencies", "ages_in_seconds", "accumulated"]
+        fields = {name: {**fields, **kept}[name] for name in names}
         fields["initial_rows"] = self.initial_rows.saved_fields()
         for file, saved in zip(self.parts, fields["parts"], strict=True):
             saved["kind"] = _KINDS[type(file)]
@@ -157,8 +158,12 @@ class TableEntry:
         """Returns the table that `saved_fields` gave a dict of."""
         fields = dict(fields)
         fields["initial_rows"] = InitialRows(**fields["initial_rows"])
-        ages = _AGES[fields.pop("keeps_ages"), fields.pop("ages_in_seconds", False)]
-        fields["metadata"] = RowMetadata(ages, fields.pop("keeps_frequencies", False))
+        keeps_ages, in_seconds = fields.pop("keeps_ages"), fields.pop("ages_in_seconds", False)
+        if not isinstance(keeps_ages, bool) or not isinstance(in_seconds, bool):
+            raise TypeError(f"keeps_ages={keeps_ages!r}, ages_in_seconds={in_seconds!r}")
+        unit = "seconds" if in_seconds else "steps"
+        frequencies = fields.pop("keeps_frequencies", False)
+        fields["metadata"] = RowMetadata(unit if keeps_ages else None, frequencies)
         fields["slot_names"] = tuple(fields["slot_names"])
         fields["history"] = History(**fields["history"])
         fields["parts"] = tuple(_file(each) for each in fields["parts"])
@@ -171,8 +176,6 @@ class TableEntry:
         return cls(**fields)
 
 
-# By `keeps_ages` and `ages_in_seconds`.
-_AGES = {(False, False): None, (True, False): "steps", (True, True): "seconds"}
 _KINDS = {RowsFile: "rows", SegmentFile: "segment"}
 _CLASSES = {kind: file for file, kind in _KINDS.items()}
 
