@@ -45,7 +45,7 @@ setup: $(STAMPS)/native  ## Make .venv and install the package in it (editable).
 demo: $(STAMPS)/native $(STAMPS)/demo  ## Train, save and reload a click model on MovieLens-1M.
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python examples/movielens.py
 
-test:  ## Run the tests that a change needs: ten minutes from a fresh clone, four once built.
+test:  ## Run the tests that a change needs: nine minutes from a fresh clone, five once built.
 	@JOBS=$(JOBS) "$(PYTHON)" tools/run_parts.py test
 
 test-all:  ## Run all that CI runs: the tests above and the slow ones.

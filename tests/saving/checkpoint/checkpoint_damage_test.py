@@ -99,6 +99,13 @@ def test_a_damaged_manifest_is_refused(damaged):
         assert_refused(damaged / "full", "manifest must match its checksum")
 
 
+@pytest.mark.parametrize(("field", "value"), [("keeps_ages", 1), ("ages_in_seconds", 1.0)])
+def test_a_field_of_another_type_is_damage(field, value, damaged):
+    edit_manifest(damaged / "full", lambda fields: fields["tables"][0].update({field: value}))
+    with pytest.raises(CheckpointDamagedError, match=field):
+        load_checkpoint(make_model(), damaged / "full")
+
+
 def test_a_later_version_is_refused(damaged):
     edit_manifest(damaged / "full", lambda fields: fields.update(version=5))
     assert_refused(damaged / "full", "of version 1 to 4.*Received: version 5")
