@@ -24,7 +24,7 @@ IS_EMULATED = "EMULATED_BUILD_INFO" in os.environ
 # Of one process. Nearly all others pass so, too.
 FILES = (
     "gpu/both_memories.py",
-    "gpu/kept_rows.py",
+    "gpu/cached_row_indices.py",
     "gpu/lower_tiers.py",
     "native/lookup_test.py",
     "native/apply_gradients_test.py",
@@ -56,7 +56,7 @@ LEFT_OUT = (
 # most comes first.
 SHORT = (
     "gpu/both_memories.py",
-    "gpu/kept_rows.py",
+    "gpu/cached_row_indices.py",
     "native/lookup_test.py",
     "native/apply_gradients_test.py",
     "native/lookup_gradient_test.py::test_gradients_arrive",
@@ -74,7 +74,7 @@ SHORT = (
 # Of every optimizer; TensorFlow's kernels make the sums, and on the emulated GPU these do nothing.
 ON_REAL_GPUS = (
     "optimizers/accumulation_test.py::test_is_one_step_of_all_their_samples",
-    "optimizers/accumulation_test.py::test_what_a_table_has_waits_for_its_next_gradient",
+    "optimizers/accumulation_test.py::test_what_a_variable_has_waits_for_its_next_gradient",
 )
 OF_RANKS = "gpu/tables_of_ranks.py"
 # Of the time that there is, what the ranks may take.

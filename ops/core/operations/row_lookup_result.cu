@@ -61,7 +61,7 @@ Status RowLookupResult::FindUnlessKept(const std::vector<DeviceIds>& lists, Devi
                                        RowLookupResult* found) {
   std::vector<CachedRowIndices> all;
   for (const DeviceIds& list : lists) {
-    CachedRowIndices kept = list.state->tiers.hbm_store()->kept_rows();
+    CachedRowIndices kept = list.state->tiers.hbm_store()->cached_row_indices();
     all.push_back(kept.AreOf(list.ids, list.num_ids) ? std::move(kept) : CachedRowIndices());
   }
   return Find(lists, std::move(all), device, found);

@@ -31,7 +31,7 @@ namespace tf = tensorflow;
 // A table, and where lookups that were staged with it as their first table wait for their steps.
 struct BoundTable {
   std::unique_ptr<EmbeddingTable> table;
-  std::shared_ptr<PrefetchBuffer> staging_area = std::make_shared<PrefetchBuffer>();
+  std::shared_ptr<PrefetchBuffer> prefetch_buffer = std::make_shared<PrefetchBuffer>();
 };
 using TableResource = OwnedResource<BoundTable>;
 
@@ -104,8 +104,8 @@ class TableList {
   absl::Status ReadOfAnyDevice(tf::OpKernelContext* ctx);
   size_t size() const { return tables_.size(); }
   EmbeddingTable* operator[](size_t i) const { return tables_[i]->table.get(); }
-  const std::shared_ptr<PrefetchBuffer>& staging_area(size_t i) const {
-    return tables_[i]->staging_area;
+  const std::shared_ptr<PrefetchBuffer>& prefetch_buffer(size_t i) const {
+    return tables_[i]->prefetch_buffer;
   }
 
  private:

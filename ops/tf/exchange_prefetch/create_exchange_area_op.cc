@@ -21,7 +21,7 @@ class CreateExchangeAreaOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, tables.ReadOfAnyDevice(ctx));
     // Its counts are then in the statistics of that table.
     const ExchangeArea area{
-        tables.size() > 0 ? tables.staging_area(0) : std::make_shared<PrefetchBuffer>(),
+        tables.size() > 0 ? tables.prefetch_buffer(0) : std::make_shared<PrefetchBuffer>(),
         std::make_shared<StepClock>()};
     tf::Tensor* handle = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));

@@ -88,7 +88,7 @@ class StageLookupsOp : public tf::OpKernel {
                                            std::weak_ptr<LookupPrefetcher> stage,
                                            tf::Allocator* memory) const {
     const Fingerprint fingerprint = FingerprintOf(requests);
-    const std::shared_ptr<PrefetchBuffer> area = inputs->tables.staging_area(first);
+    const std::shared_ptr<PrefetchBuffer> area = inputs->tables.prefetch_buffer(first);
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
                        stage = std::move(stage), memory,
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {

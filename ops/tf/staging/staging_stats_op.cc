@@ -32,7 +32,7 @@ class StagingStatsOp : public tf::OpKernel {
         ctx, ctx->allocate_output(0, {static_cast<int64_t>(tables.size()), kNumStats}, &output));
     auto rows = output->matrix<int64_t>();
     for (size_t i = 0; i < tables.size(); ++i) {
-      const StagingCounts counts = tables.staging_area(i)->counts();
+      const StagingCounts counts = tables.prefetch_buffer(i)->counts();
       rows(i, 0) = counts.staged;
       rows(i, 1) = counts.used;
       rows(i, 2) = counts.missed;

@@ -108,7 +108,7 @@ class LookupOp : public tf::OpKernel {
     }
     OP_REQUIRES_OK(ctx, PlanRows(form_, &requests));
     std::unique_ptr<PrefetchedRows> ready;
-    OP_REQUIRES_OK(ctx, TakePrefetchedRows(tables.staging_area(0).get(), &requests, &ready));
+    OP_REQUIRES_OK(ctx, TakePrefetchedRows(tables.prefetch_buffer(0).get(), &requests, &ready));
     if (ready != nullptr && ready->has_outputs()) {
       SetOutputs(ctx, ready->outputs());
       return;

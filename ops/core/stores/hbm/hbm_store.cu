@@ -189,7 +189,7 @@ void HbmStore::Keep(CachedRowIndices rows) {
   std::swap(kept_, rows);  // what nobody needs any more goes without the lock
 }
 
-CachedRowIndices HbmStore::kept_rows() const {
+CachedRowIndices HbmStore::cached_row_indices() const {
   const SharedLock lock(mutex_);
   return kept_;
 }

@@ -90,7 +90,7 @@ class HbmStore : public RowStore {
   // update has taken it.
   void Keep(CachedRowIndices rows);
   void ForgetKept() { Keep({}); }
-  CachedRowIndices kept_rows() const;
+  CachedRowIndices cached_row_indices() const;
 
   // Over lower tiers a store knows which of its rows are the coldest. As CacheStrategy has it, what
   // an update uses is used at one time.
