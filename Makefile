@@ -146,7 +146,7 @@ lint: $(STAMPS)/build $(STAMPS)/test  ## Check style and types, and by clang-tid
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
+	@$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
 	$(call run_tidy,--changed)
 
 # $(call run_tidy,OPTIONS): half a second a source.
@@ -174,7 +174,7 @@ endef
 
 # Beside the package, whose objects of the core they link.
 test-cpp: export GTEST_FILTER ?= -$(LONG_TESTS)
-test-cpp: build-tests  ## Run the C++ tests of the usual build, without those on an emulated GPU.
+test-cpp: build-tests  ## Run the C++ tests of the usual build, without the long ones and the emulated GPU.
 	$(call run_cpp_tests,$(wildcard $(BUILD)/py3-none-*),keras_sparse_core_test,--label-exclude device)
 
 # Under sanitizers the memory of a GPU is open to the CPU: the tests on one run here once more.

@@ -37,7 +37,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     for item in items:
         for mark in item.iter_markers("slow"):
-            assert mark.args in {(reason,) for reason in REASONS}, f"{item.nodeid}: {mark}"
+            if mark.args not in {(reason,) for reason in REASONS}:
+                raise pytest.UsageError(f"{item.nodeid}: {mark} must name one of {REASONS}")
     # The longest begin first, so that no worker is left with one when others have nothing to do.
     items.sort(key=lambda item: not any(name in item.nodeid for name in LONGEST_FILES))
 
@@ -51,8 +52,9 @@ def pytest_runtest_call(item):
     most = item.config.option.most_seconds
     if most and seconds > most:
         pytest.fail(
-            f"A test must take at most {most:g} s, or be marked: `@pytest.mark.slow(REASON)`. "
-            f"Received: {seconds:.1f} s"
+            f"A test must take at most {most:g} s, or be marked with a reason of "
+            f'{sorted(REASONS)}: `@pytest.mark.slow("example")`. Received: {seconds:.2f} s',
+            pytrace=False,
         )
     return result
 
