@@ -149,7 +149,7 @@ def times_of(turn):
 
 
 def counts_of(turn):
-    """What became of staged lookups, on all ranks."""
+    """Counts staged lookups by their ends, over all ranks."""
     of_ranks = [counts for _, counts, _ in turn]
     counts = {name: sum(each[name] for each in of_ranks) for name in async_lookup.COUNTS}
     return counts | {"staleness_max": max(each["staleness_max"] for each in of_ranks)}

@@ -103,7 +103,7 @@ def measure_read(kind, num_rows, path):
     model, variable = make_model(kind, num_rows)
 
     def table_bytes():
-        """What one of our tables holds: a dynamic one grows when it is read from a file."""
+        """The contents of a table of ours: a dynamic table grows when it is read from a file."""
         return variable.stats()["bytes"] if kind != KERAS else 0
 
     before = table_bytes()

@@ -12,7 +12,7 @@ from benchmarks.peers import keras_layers
 from benchmarks.peers import tensorflow_variable
 from benchmarks.workloads import dense_features_and_labels
 
-# What stands for optimizers that Keras does not have.
+# Stands in for optimizers that Keras lacks.
 DENSE_RULES = {"row_wise_adagrad": "adagrad", "lazy_adam": "adam"}
 
 

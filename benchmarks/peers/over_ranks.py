@@ -151,7 +151,7 @@ class Exchanges:
 
 
 def least_bytes(plan, workload, ids):
-    """What this rank has to send for the tables in a step, the mean of all batches.
+    """Returns the bytes that this rank must send for tables in a step, the mean of all batches.
 
     It is the distinct ids whose rows are not here, and their gradients; and the rows that others
     ask for. As ranks are alike, that is taken for as many as it asks for.
@@ -171,7 +171,7 @@ BUILDERS = {
 
 
 class Rank:
-    """What this process has built; each method is an order of `benchmarks.distributed`."""
+    """The tables of this process; `benchmarks.distributed` calls each method."""
 
     def __init__(self):
         distribute.init()

@@ -217,7 +217,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             refuse_part_of_row(type(self).__name__, variable)
 
     def _check_table(self, variable):
-        if id(variable) not in {id(each) for each in self._variables_built_on}:
+        if id(variable) not in self._built_settings:
             raise ValueError(
                 f"Optimizer '{self.name}' must be built with every variable that it updates. "
                 "Make a new optimizer for a new set of variables. Received: variable "

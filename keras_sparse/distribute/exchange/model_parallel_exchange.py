@@ -102,7 +102,7 @@ class ModelParallelExchange:
             vectors: List of float32 tensors of shape `(batch_size, num_columns)`, one for each of
                 this rank's inputs. The batch must be the same on all ranks, and of a multiple of
                 their number.
-            fault: What `mask_invalid_ids` returned.
+            fault: The result of `mask_invalid_ids`.
             placeholder: `EmbeddingVariable` for gradients to arrive at on a rank that trains no
                 table, or `None`.
 
