@@ -10,7 +10,7 @@ class MonitoredTable:
     """A table, and what it was when it was last looked at.
 
     Args:
-        table: `EmbeddingVariable`.
+        table: `LocalTable`.
         name: String: its name in TensorBoard.
         step: Integer. The optimizer's steps.
         is_built: Boolean. Whether the optimizer is. Lower tiers count anew when it is built.

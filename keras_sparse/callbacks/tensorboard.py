@@ -134,4 +134,4 @@ class TensorBoard(keras.callbacks.TensorBoard):
 
 def _names_of(table):
     """Returns the table's own name, that of the layer that has it, and its path."""
-    return {table.path, table.name, *table.path.split("/")[-2:-1]}
+    return {table.path, *table.path.split("/")[-2:]}

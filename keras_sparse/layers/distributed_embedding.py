@@ -7,9 +7,9 @@ from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.tables.keys_of_ranks import KeysOfRanks
 from keras_sparse.distribute.tables.make_local_tables import make_local_tables
 from keras_sparse.distribute.tables.regularized_parts import check_regularizers
+from keras_sparse.distribute.tables.replicated_table import ReplicatedTable
 from keras_sparse.distribute.tables.whole_tables import get_whole_tables
 from keras_sparse.distribute.tables.whole_tables import set_whole_tables
 from keras_sparse.inputs.ragged_inputs import as_tensor
@@ -27,6 +27,8 @@ from keras_sparse.layers.table_layer import TableLayer
 from keras_sparse.ops.embedding_lookup import flat_int64
 from keras_sparse.ops.embedding_lookup import ids_tensor
 from keras_sparse.saving.keras_files.table_holder import TableHolder
+from keras_sparse.tables.local_table import LocalTable
+from keras_sparse.tables.padded_table import PaddedTable
 from keras_sparse.utils import checks
 
 # Arguments that say where tables are.
@@ -257,8 +259,9 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
         return names.index(self._table_name(table, names))
 
     def _keyed_tables(self, method):
-        tables = map(KeysOfRanks.of_layer, self._built_tables(method), self.templates.layers)
-        return dict(zip(self.templates.names, tables, strict=True))
+        tables = zip(self._built_tables(method), self.templates.layers, strict=True)
+        keyed = [_keyed(table, layer.padding_id) for table, layer in tables]
+        return dict(zip(self.templates.names, keyed, strict=True))
 
     def _own_parts(self, method):
         self._built_tables(method)
@@ -316,3 +319,9 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
         config = {name: getattr(self, name) for name in names}
         config["cost_model"] = None if self.cost_model is None else self.cost_model.get_config()
         return {**super().get_config(), **self.templates.get_config(), **config}
+
+
+def _keyed(table, padding_id):
+    """Returns the `Table` that all ranks ask together."""
+    table = ReplicatedTable(table) if isinstance(table, LocalTable) else table
+    return table if padding_id is None else PaddedTable(table, padding_id)

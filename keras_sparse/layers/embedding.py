@@ -24,8 +24,7 @@ from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.load_table import refuse_table
 from keras_sparse.saving.keras_files.save_table import save_table
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
-from keras_sparse.tables.keyed_arrays import as_keys
-from keras_sparse.tables.padded_keys import PaddedKeys
+from keras_sparse.tables.padded_table import PaddedTable
 from keras_sparse.tables.rows_regularizer import check_regularizer
 from keras_sparse.tables.rows_regularizer import rows_regularizer
 from keras_sparse.tables.table_config import LAYER_OPTIONS
@@ -240,10 +239,10 @@ class Embedding(TableLayer):
         return self.input_dim, self.output_dim
 
     def _keyed_tables(self, method):
-        table = self._built_table(method)
-        if self.padding_id is not None:
-            table = PaddedKeys(table, self.padding_id, lambda _, keys: as_keys(keys))
-        return {self.name: table}
+        table = self._built_table(method).table
+        return {
+            self.name: table if self.padding_id is None else PaddedTable(table, self.padding_id)
+        }
 
     def _built_table(self, method):
         if self._embeddings is None:

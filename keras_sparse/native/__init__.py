@@ -32,6 +32,8 @@ from keras_sparse.native.lookup_gradient import gradient_dims as gradient_dims
 from keras_sparse.native.lookup_gradient import joined_columns as joined_columns
 from keras_sparse.native.lookup_gradient import max_entries as max_entries
 from keras_sparse.native.lookup_gradient import shape_tensor as shape_tensor
+from keras_sparse.native.lookup_mode import lookup_mode as lookup_mode
+from keras_sparse.native.lookup_mode import LookupMode as LookupMode
 from keras_sparse.native.owner import Owner as Owner
 from keras_sparse.native.pooled_slices import PooledSlices as PooledSlices
 from keras_sparse.native.rows import erase_rows as erase_rows

@@ -196,7 +196,7 @@ def _apply(variables, ids, row_splits, weights, values, numbers, combiners, colu
         weights=weights,
         output_grads=values,
         numbers=numbers,
-        rule_generations=[variable.rule_generation for variable in variables],
+        rule_generations=[variable.table.rule_generation for variable in variables],
         combiners=combiners,
         columns=columns,
     )

@@ -1,3 +1,6 @@
+from typing import Any
+from typing import NamedTuple
+
 import tensorflow as tf
 from tensorflow.python.eager import record
 from tensorflow.python.ops import resource_variable_ops
@@ -9,9 +12,10 @@ from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.lookup_gradient import max_entries
+from keras_sparse.native.lookup_mode import lookup_mode
+from keras_sparse.native.lookup_mode import LookupMode
 from keras_sparse.native.staging import collected_lookups
 from keras_sparse.saved_model.saved_lookup import saved_lookup
-from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.utils import checks
 
 COMBINERS = ("sum", "mean", "sqrtn")
@@ -88,31 +92,78 @@ def lookup(
     for i, is_weighted in enumerate(are_weighted):
         if is_weighted:
             _check_weights(weights[i], ids[i])
-    if is_for_saved_model():
-        tables = [variable.saved_table for variable in variables]
-        return saved_lookup(tables, ids, row_splits, weights, combiners, joined, dtype)
-    ids = [local_ids(*each) for each in zip(variables, ids, strict=True)]
-    row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
-    collected = collected_lookups()
-    are_built = all(variable.native is not None for variable in variables)
-    if collected is not None and are_built:
-        names = ("variables", "ids", "row_splits", "weights", "combiners", "joined", "dtype")
-        arguments = (variables, ids, row_splits, weights, combiners, joined, dtype)
-        collected.append(dict(zip(names, arguments, strict=True)))
-    if collected is not None or not are_built:
-        output_dims = [variable.output_dim for variable in variables]
-        return zero_rows(output_dims, ids, row_splits, combiners, joined, dtype)
-    inputs = (variables, ids, row_splits, weights, combiners, are_weighted)
-    groups = device_groups(variables)
+    call = _Call(variables, ids, row_splits, weights, combiners, are_weighted, joined, dtype)
+    return _WAYS[lookup_mode(variables)](call)
+
+
+class _Call(NamedTuple):
+    """The arguments of a lookup, checked, and which tables have weights."""
+
+    variables: list
+    ids: list
+    row_splits: Any
+    weights: Any
+    combiners: Any
+    are_weighted: list
+    joined: bool
+    dtype: str
+
+    def complete(self):
+        """Returns the call with ids as native tables take them, and nothing left out."""
+        pairs = zip(self.variables, self.ids, strict=True)
+        ids = [local_ids(variable, each) for variable, each in pairs]
+        splits, weights, combiners = with_defaults(len(ids), *self[2:5])
+        return self._replace(ids=ids, row_splits=splits, weights=weights, combiners=combiners)
+
+    def of_tables(self, places):
+        """Returns the lookup of the tables at some places, not joined."""
+        lists: dict[str, Any] = {
+            name: [getattr(self, name)[i] for i in places] for name in self._fields[:6]
+        }
+        return self._replace(joined=False, **lists)
+
+
+def _of_saved_model(call):
+    tables = [variable.saved_table for variable in call.variables]
+    lists = call.row_splits, call.weights, call.combiners
+    return saved_lookup(tables, call.ids, *lists, call.joined, call.dtype)
+
+
+def _dry(call):
+    call = call.complete()
+    output_dims = [variable.output_dim for variable in call.variables]
+    return zero_rows(
+        output_dims, call.ids, call.row_splits, call.combiners, call.joined, call.dtype
+    )
+
+
+def _collect(call):
+    call = call.complete()
+    arguments = call._asdict()
+    del arguments["are_weighted"]
+    collected_lookups().append(arguments)
+    return _dry(call)
+
+
+def _run(call):
+    call = call.complete()
+    groups = device_groups(call.variables)
     if len(groups) == 1:
-        rows = _read(inputs, joined, dtype)
-        return rows[0] if joined else rows
-    rows = [None] * len(variables)
+        rows = _read(call)
+        return rows[0] if call.joined else rows
+    rows = [None] * len(call.variables)
     for group in groups:
-        of_group = [[a_list[i] for i in group] for a_list in inputs]
-        for i, each in zip(group, _read(of_group, False, dtype), strict=True):
+        for i, each in zip(group, _read(call.of_tables(group)), strict=True):
             rows[i] = each
-    return tf.concat(rows, axis=1) if joined else rows
+    return tf.concat(rows, axis=1) if call.joined else rows
+
+
+_WAYS = {
+    LookupMode.SAVED_MODEL: _of_saved_model,
+    LookupMode.COLLECT: _collect,
+    LookupMode.DRY: _dry,
+    LookupMode.RUN: _run,
+}
 
 
 def _check_ids(ids):
@@ -157,11 +208,11 @@ def zero_rows(output_dims, ids, row_splits, combiners, joined, dtype):
     return [tf.zeros((count, dim), dtype) for count, dim in zip(counts, output_dims, strict=True)]
 
 
-def _read(inputs, joined, dtype):
+def _read(call):
     """Reads by the native op, of tables on one device; its gradient is in `lookup_gradient`. Lists
     have an entry a table, but for what is returned if joined: it has one.
     """
-    variables, ids, row_splits, weights, combiners, are_weighted = inputs
+    variables = call.variables
     trained = [i for i, variable in enumerate(variables) if variable.trainable]
     anchors = [variables[i].value for i in trained]
     for anchor in anchors:
@@ -169,18 +220,18 @@ def _read(inputs, joined, dtype):
         resource_variable_ops.variable_accessed(anchor)
     read = library.lib.keras_sparse_lookup(
         handles=[variable.native for variable in variables],
-        ids=ids,
-        row_splits=row_splits,
-        weights=weights,
+        ids=call.ids,
+        row_splits=call.row_splits,
+        weights=call.weights,
         anchors=[anchor.handle for anchor in anchors],
-        num_outputs=1 if joined else len(variables),
-        out_type=tf.as_dtype(dtype),  # a string takes TensorFlow longer
-        combiners=combiners,
+        num_outputs=1 if call.joined else len(variables),
+        out_type=tf.as_dtype(call.dtype),  # a string takes TensorFlow longer
+        combiners=call.combiners,
         output_dims=[variable.output_dim for variable in variables],
         gradient_rows=[gradient_rows(variable) for variable in variables],
         max_entries=[max_entries(variable) for variable in variables],
         trained=trained,
         updated=trained if record.could_possibly_record() else [],  # no tape, no update
-        weighted=[i for i, is_weighted in enumerate(are_weighted) if is_weighted],
+        weighted=[i for i, is_weighted in enumerate(call.are_weighted) if is_weighted],
     )
     return list(read.rows)

@@ -97,13 +97,13 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             check_constants(self.rule_constants())
         settings = {id(variable): self._settings_for(variable) for variable in embedding}
         for variable in embedding:
-            variable.set_rule(*settings[id(variable)][:3])
-            variable.rule_owner = weakref.ref(self)
+            variable.table.set_rule(*settings[id(variable)][:3])
+            variable.table.rule_owner = weakref.ref(self)
         # Past Keras' attribute tracking, which would take these for variables of the optimizer.
         object.__setattr__(self, "_variables_built_on", list(variables))
         object.__setattr__(self, "_built_settings", settings)
-        tables = embedding if self.gradient_accumulation_steps else []
-        object.__setattr__(self, "_accumulated_rows", {id(v): AccumulatedRows(v) for v in tables})
+        tables = [v.table for v in embedding] if self.gradient_accumulation_steps else []
+        object.__setattr__(self, "_accumulated_rows", {id(t): AccumulatedRows(t) for t in tables})
         super().build(others)
         self.build_for_tables(embedding)
 
@@ -191,9 +191,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         """Returns what Keras has accumulated of the gradients of dense variables: a list."""
         return [self._accumulated_gradients[self._get_variable_index(v)] for v in variables]
 
-    def accumulated_rows(self, variable):
-        """Returns the `AccumulatedRows` of a table, or `None` if each step is an update."""
-        return self._accumulated_rows.get(id(variable))
+    def accumulated_rows(self, table):
+        """Returns the `AccumulatedRows` of a `LocalTable`; `None` if each step is an update."""
+        return self._accumulated_rows.get(id(table))
 
     def save_own_variables(self, store):
         """Saves the optimizer's variables with their names, which Keras leaves out."""
@@ -223,12 +223,12 @@ class SparseOptimizer(keras.optimizers.Optimizer):
                 "Make a new optimizer for a new set of variables. Received: variable "
                 f"'{variable.path}'"
             )
-        if variable.rule_owner() is not self:
+        if variable.table.rule_owner() is not self:
             raise RuntimeError(
                 f"The table of '{variable.path}' must keep the slots of optimizer "
                 f"'{self.name}', but another optimizer was built on it later and gave it slots "
                 "of its own. Use that one, or make a new optimizer. Received: "
-                f"rule='{variable.rule}'"
+                f"rule='{variable.table.rule}'"
             )
         self._check_settings(variable)
         refuse_attributes(variable)

@@ -16,11 +16,11 @@ class RowChoice:
     num_rows: int
 
 
-def chosen_keys(variable, choice, chunk_rows):
+def chosen_keys(table, choice, chunk_rows):
     """Returns the keys of the rows of a dynamic table that are taken.
 
     Args:
-        variable: `EmbeddingVariable` that keeps what the order asks for.
+        table: `LocalTable` that keeps what the order asks for.
         choice: `RowChoice`.
         chunk_rows: Integer. How many rows are read at once.
 
@@ -30,10 +30,10 @@ def chosen_keys(variable, choice, chunk_rows):
         gradients are the least old, if the table keeps ages, then those with the smallest keys.
     """
     by_use = choice.order == "most_used"
-    _check(variable, by_use)
+    _check(table, by_use)
     pieces = [[np.empty(0, dtype) for dtype in (np.int64, np.uint32, np.uint32)]]
     num_rows = 0
-    for keys, _, *words in variable.export(chunk_rows, with_ages=True, with_frequencies=True):
+    for keys, _, *words in table.export(chunk_rows, with_ages=True, with_frequencies=True):
         ages, frequencies = (np.zeros(len(keys), np.uint32) if w is None else w for w in words)
         # The one that is taken first is the least one.
         unused = np.iinfo(np.uint32).max - frequencies if by_use else np.zeros_like(ages)
@@ -46,17 +46,17 @@ def chosen_keys(variable, choice, chunk_rows):
     return np.sort(_first(pieces, choice.num_rows)[0])
 
 
-def _check(variable, by_use):
-    if by_use and not variable.metadata.frequencies:
+def _check(table, by_use):
+    if by_use and not table.metadata.frequencies:
         raise ValueError(
             '`rows` may be "most_used:N" for tables that count how often rows are trained: those '
             "with `frequency=True` or an `eviction` like keras_sparse.LfuEvict. Received: variable "
-            f"'{variable.path}' without one"
+            f"'{table.path}' without one"
         )
-    if not by_use and variable.metadata.ages is None:
+    if not by_use and table.metadata.ages is None:
         raise ValueError(
             '`rows` may be "most_recent:N" for tables that keep ages: those with an `eviction` '
-            f"like keras_sparse.GlobalStepEvict. Received: variable '{variable.path}' without one"
+            f"like keras_sparse.GlobalStepEvict. Received: variable '{table.path}' without one"
         )
 
 

@@ -45,7 +45,7 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
     Nothing of it takes memory before a save, which reads the table as it is then, in pieces.
 
     Args:
-        variable: `EmbeddingVariable`, or what is to it as one, which it does not keep alive.
+        variable: `LocalTable`, or what is to it as one, which it does not keep alive.
     """
 
     NO_PLACE = 0  # of a dynamic table: where `rows` has zeros to read for keys without a row

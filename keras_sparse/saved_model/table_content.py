@@ -15,11 +15,11 @@ class TableContent:
     All of them are from one reading of the table, which the first one causes.
 
     Args:
-        find_variable: Function without arguments that returns the `EmbeddingVariable`.
+        find_table: Function without arguments that returns the `LocalTable`.
     """
 
-    def __init__(self, find_variable):
-        self._find_variable = find_variable
+    def __init__(self, find_table):
+        self._find_table = find_table
 
     def rows(self):
         """Returns a float32 tensor of shape `(n, output_dim)`; of a dynamic table one more, zeros
@@ -29,10 +29,10 @@ class TableContent:
 
     def num_rows(self):
         """Returns how many rows it has, an integer."""
-        variable, choice = self._find_variable(), current_options().rows
-        if choice is None or not variable.is_dynamic:
-            return variable.num_rows
-        return min(variable.num_rows, choice.num_rows)
+        table, choice = self._find_table(), current_options().rows
+        if choice is None or not table.is_dynamic:
+            return table.num_rows
+        return min(table.num_rows, choice.num_rows)
 
     def index(self):
         """Returns the keys of a dynamic table and the places of their rows: `(n,)`, int64."""
@@ -49,9 +49,9 @@ class TableContent:
         return readings[self].pop(name).as_tensor()
 
     def _read(self):
-        variable = self._find_variable()
-        num_rows, output_dim = self.num_rows(), variable.output_dim
-        is_dynamic = variable.is_dynamic
+        table = self._find_table()
+        num_rows, output_dim = self.num_rows(), table.output_dim
+        is_dynamic = table.is_dynamic
         rows = FileArray((num_rows + is_dynamic, output_dim), np.float32)
         rows.array[:is_dynamic] = 0
         places_of_rows = rows.array[is_dynamic:]
@@ -60,7 +60,7 @@ class TableContent:
             arrays |= {name: FileArray((num_rows,), np.int64) for name in ("keys", "places")}
         progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
-        for places, keys, piece in placed_rows(variable, current_options().rows):
+        for places, keys, piece in placed_rows(table, current_options().rows):
             places_of_rows[places] = piece
             if is_dynamic:
                 arrays["keys"].array[places] = keys
@@ -71,7 +71,7 @@ class TableContent:
         if done != num_rows:
             raise RuntimeError(
                 "A table must not change while it is saved. Received: "
-                f"{done} rows of {num_rows} in variable '{variable.path}'"
+                f"{done} rows of {num_rows} in variable '{table.path}'"
             )
         return arrays
 
@@ -83,11 +83,11 @@ def default_row():
     return tf.constant(np.array(np.nan if default is None else default, np.float32))
 
 
-def placed_rows(variable, choice=None):
+def placed_rows(table, choice=None):
     """Yields all rows of a table in pieces, with their places in an array of them.
 
     Args:
-        variable: `EmbeddingVariable`.
+        table: `LocalTable`.
         choice: `RowChoice`: which rows of a dynamic table are taken. Defaults to `None`: all.
 
     Yields:
@@ -95,14 +95,14 @@ def placed_rows(variable, choice=None):
         the ids of a static one; int64 array of shape `(n,)`; float32 array of shape `(n,
         output_dim)`.
     """
-    chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
-    is_limited = variable.is_dynamic and choice is not None
-    chosen = chosen_keys(variable, choice, chunk_rows) if is_limited else None
+    chunk_rows = max(1, CHUNK_BYTES // (4 * table.record_floats))
+    is_limited = table.is_dynamic and choice is not None
+    chosen = chosen_keys(table, choice, chunk_rows) if is_limited else None
     done = 0
-    for keys, records in variable.export(chunk_rows):
-        rows = records[:, : variable.output_dim]
+    for keys, records in table.export(chunk_rows):
+        rows = records[:, : table.output_dim]
         if chosen is not None:
             are_chosen = chosen.take(np.searchsorted(chosen, keys), mode="clip") == keys
             keys, rows = keys[are_chosen], rows[are_chosen]
-        yield slice(done, done + len(keys)) if variable.is_dynamic else keys, keys, rows
+        yield slice(done, done + len(keys)) if table.is_dynamic else keys, keys, rows
         done += len(keys)

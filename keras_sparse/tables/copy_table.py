@@ -30,21 +30,25 @@ def copy_table(variable):
             stack.enter_context(keras.name_scope(scope))
         # Zeros cost nothing, and draw no seed.
         config = dataclasses.replace(
-            variable.config, initializer="zeros", seed=None, trainable=variable.trainable, name=name
+            variable.table.config,
+            initializer="zeros",
+            seed=None,
+            trainable=variable.trainable,
+            name=name,
         )
         copy = type(variable)(**vars(config))
     copy.regularizer = variable.regularizer
-    copy.take_initial_rows(variable)
-    _copy_content(variable, copy)
+    copy.table.take_initial_rows(variable.table)
+    _copy_content(variable.table, copy.table)
     return copy
 
 
-def _copy_content(variable, copy):
-    width = variable.output_dim
-    chunk_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats))
-    for piece in variable.export_pieces(chunk_rows):
+def _copy_content(table, copy):
+    width = table.output_dim
+    chunk_rows = max(1, CHUNK_BYTES // (4 * table.record_floats))
+    for piece in table.export_pieces(chunk_rows):
         copy.import_(*piece._replace(records=piece.records[:, :width]))
-    for keys, counts in variable.export_filter(CHUNK_BYTES // 12):
+    for keys, counts in table.export_filter(CHUNK_BYTES // 12):
         with tf.init_scope():
             native.import_filter([copy], [keys], [counts])
 

@@ -19,16 +19,16 @@ _UPDATES = (
 )
 
 
-def make_gradient_anchor(variable):
+def make_gradient_anchor(table):
     """Makes the small `tf.Variable` that stands for an embedding variable in a gradient tape.
 
     It is never updated: a Keras optimizer that tries would train nothing, so that it is refused.
     """
     # Where its table is: an op must have its resources on its own device, and TensorFlow would
     # put a variable on a GPU.
-    with tf.device(variable.native.device):
-        anchor = tf.Variable(0.0, trainable=True, name=variable.path)
-    path = variable.path
+    with tf.device(table.native.device):
+        anchor = tf.Variable(0.0, trainable=True, name=table.path)
+    path = table.path
 
     def refuse(*args, **kwargs):
         refuse_optimizer(path)

@@ -35,6 +35,10 @@ class RecordLayout:
         )
         return rows, dict(zip(self.slot_widths, slots, strict=True))
 
+    def of_columns(self, number):
+        """Returns the layout of records of so many columns, with the same slots."""
+        return RecordLayout(number, tuple(self.slot_widths))
+
     def cut(self, records, first_column, num_columns):
         """Returns records of some columns: of the row, and of each slot that is as wide.
 

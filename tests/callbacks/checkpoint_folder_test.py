@@ -122,7 +122,7 @@ def test_a_step_is_saved_as_often_as_the_model_has_changed(tmp_path):
     fit(resumed := make(), [Checkpoint(tmp_path)], epochs=4)
     assert names(tmp_path) == saved
     assert content(resumed) == content(model)
-    assert len(tables(resumed)[0].accumulated) == len(tables(model)[0].accumulated) > 0
+    assert len(tables(resumed)[0].table.accumulated) == len(tables(model)[0].table.accumulated) > 0
     fit(model, epochs=1)
     fit(resumed := make(), [Checkpoint(tmp_path, every_steps=1, keep=1)], epochs=5)
     assert content(resumed) == content(model)

@@ -26,6 +26,13 @@ PACKAGES = [
     for path in sorted((ROOT / "keras_sparse").rglob("__init__.py"))
     if public_names(path.parent) and path.parent.name != "native"
 ]
+# What `EmbeddingVariable` has its methods of.
+FACES = {
+    "keras_sparse": [
+        "keras_sparse.tables.local_table.LocalTable",
+        "keras_sparse.tables.table.Table",
+    ]
+}
 NAMES = [".".join(package.relative_to(ROOT).parts) for package in PACKAGES]
 
 
@@ -34,7 +41,7 @@ def test_page_shows_every_public_name_and_no_other(package):
     (*_, stem) = package.relative_to(ROOT).parts
     page = (ROOT / "docs" / "api" / f"{stem}.md").read_text()
     shown = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
-    assert sorted(shown) == sorted(public_names(package))
+    assert sorted(shown) == sorted(public_names(package) + FACES.get(stem, []))
     assert f"api/{stem}.md" in (ROOT / "mkdocs.yml").read_text()
 
 

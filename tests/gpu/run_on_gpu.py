@@ -38,7 +38,7 @@ FILES = (
     "tables/compact_test.py",
     "tables/embedding_variable_test.py",
     "tables/embedding_variable_part_test.py",
-    "tables/variable_keys_test.py",
+    "tables/local_table_test.py",
     "storage/occurrences_test.py::test_are_counted_by_a_bloom_filter",
     "storage/stacks_test.py",
     "examples/dlrm_test.py::test_rows_in_gpu_memory_give_the_same",
@@ -49,7 +49,7 @@ LEFT_OUT = (
     "tests/data/prefetch_lookups_test.py::test_exact_training_is_that_without_it_for_each_optimizer",
     "tests/tables/compact_test.py::test_layers_have_it_for_all_their_tables",
     "tests/tables/compact_test.py::test_no_byte_is_left_of_rows_that_have_gone_or_come_up[DRAM",
-    "tests/tables/variable_keys_test.py::test_rows_of_every_tier_are_found_written_and_erased[DRAM",
+    "tests/tables/local_table_test.py::test_rows_of_every_tier_are_found_written_and_erased[DRAM",
 )
 
 # All of the above are more than five minutes of a GPU, and the emulated one runs them. What matters
@@ -65,7 +65,7 @@ SHORT = (
     "data/prefetch_lookups_test.py::test_exact_training_is_that_without_it_bit_for_bit",
     "tables/embedding_variable_test.py::test_exports_in_pieces_what_was_imported",
     "tables/embedding_variable_test.py::test_a_new_rule_gives_rows_fresh_slots",
-    "tables/variable_keys_test.py::test_rows_of_every_tier_are_found_written_and_erased",
+    "tables/local_table_test.py::test_rows_of_every_tier_are_found_written_and_erased",
     "saving/checkpoint/checkpoint_delta_test.py::test_holds_the_keys_updated_since_the_last_save",
     "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
     "storage/stacks_test.py::test_every_optimizer",

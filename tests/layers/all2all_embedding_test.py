@@ -142,13 +142,13 @@ def test_config_makes_the_same_layer(use_hashtable, make, tmp_path):
     assert again.get_config() == config
     again.build()
     (table,) = again.non_trainable_variables
-    assert table.frequency == options.pop("frequency")
+    assert table.table.frequency == options.pop("frequency")
     assert {name: getattr(again, name) for name in options} == options
     assert table.input_dim == (None if use_hashtable else 100)
     assert table.max_rows == (100 if use_hashtable else None)
     for name, option in of_table.items() if use_hashtable else ():
         assert getattr(table, name).get_config() == option.get_config()
-    assert isinstance(table.initializer, keras.initializers.Ones)
+    assert isinstance(table.table.initializer, keras.initializers.Ones)
 
 
 def test_takes_the_spellings_of_sok_and_its_defaults():

@@ -11,7 +11,7 @@ MOMENTUM = {"momentum": 0.5, "nesterov": False}
 
 def make_table(rule="sgd", constants=None, **kwargs):
     table = EmbeddingVariable(3, 1, initializer="zeros")
-    table.set_rule(rule, constants or {}, **kwargs)
+    table.table.set_rule(rule, constants or {}, **kwargs)
     return table
 
 

@@ -55,7 +55,7 @@ def test_gives_each_table_its_gradient_and_a_frozen_one_none():
 
 def test_reads_wait_for_updates_inside_a_function():
     variable, rows = table(5, 1)
-    variable.set_rule("sgd", {})
+    variable.table.set_rule("sgd", {})
 
     @tf.function
     def step():
@@ -78,7 +78,7 @@ def test_reads_do_not_wait_for_each_other_inside_a_function():
         native.apply_gradients([variable], [int64([2])], [tf.ones((1, 1))], [[1.0]])
         return first, *(native.lookup([variable], [int64([2])]) for _ in range(2))
 
-    variable.set_rule("sgd", {})
+    variable.table.set_rule("sgd", {})
     nodes = step.get_concrete_function().graph.get_operations()
     reads = [node for node in nodes if node.type == "KerasSparseLookup"]
     (update,) = [node for node in nodes if node.type == "KerasSparseApply"]
@@ -105,7 +105,7 @@ def test_reading_creates_no_rows():
 
 def test_weights_have_a_gradient_only_while_the_rows_are_those_looked_up():
     variable, rows = table(5, 1)
-    variable.set_rule("sgd", {})
+    variable.table.set_rule("sgd", {})
     weights = tf.Variable([1.0, 1.0])
     with tf.GradientTape(persistent=True) as tape:
         (pooled,) = native.lookup(

@@ -149,7 +149,7 @@ def test_a_step_merges_only_to_clip_and_then_once(clipnorm, merges):
 
 def test_an_update_refuses_gradients_of_another_width():
     table = make_table()
-    table.set_rule("sgd", {})
+    table.table.set_rule("sgd", {})
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be of shape \(3, 1\)"):
         native.apply_gradients([table], [IDS], [tf.ones((3, 2))], [[1.0]])
     with pytest.raises(

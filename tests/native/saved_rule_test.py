@@ -21,7 +21,7 @@ TEN_STEPS = native.RuleHistory(110, 100, 0, [3, 7], [[1.0], [2.0]])
 
 def make_table(rule, weight_decay=0.0):
     table = EmbeddingVariable(3, 2, seed=1)
-    table.set_rule(rule, RULES[rule][0], weight_decay)
+    table.table.set_rule(rule, RULES[rule][0], weight_decay)
     return table
 
 
@@ -54,8 +54,8 @@ def history_of(table):
 def saved_rule_of(table):
     return native.SavedRule(
         table.rule,
-        table.rule_constants,
-        table.rule_weight_decay,
+        table.table.rule_constants,
+        table.table.rule_weight_decay,
         table.output_dim,
         history_of(table),
     )
@@ -116,7 +116,7 @@ def test_a_restored_table_goes_on_as_the_saved_one():
 
 
 def test_a_table_says_what_its_rule_was_made_from():
-    table = EmbeddingVariable(3, 2)
+    table = EmbeddingVariable(3, 2).table
     assert (table.rule, table.rule_constants, table.rule_weight_decay) == (None, {}, 0.0)
     table.set_rule("momentum", MOMENTUM, 0.25)
     assert table.rule_constants == {"momentum": 0.5, "nesterov": 0.0}

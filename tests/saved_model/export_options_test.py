@@ -105,7 +105,7 @@ def test_rows_are_chosen_in_a_time_that_grows_with_their_number(number, monkeypa
 
     for name in ("append", "concatenate", "lexsort"):
         monkeypatch.setattr(np, name, counted(getattr(np, name)))
-    chosen = chosen_keys(table, RowChoice("most_recent", number), chunk_rows=20)
+    chosen = chosen_keys(table.table, RowChoice("most_recent", number), chunk_rows=20)
     assert sum(handled) < 15 * 3 * len(keys)
     np.testing.assert_array_equal(chosen, keys[-number:])
 

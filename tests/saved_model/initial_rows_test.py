@@ -33,7 +33,7 @@ INITIALIZERS = {
 def test_rows_have_the_bits_of_a_native_table(name, seed):
     table = keras_sparse.EmbeddingVariable(None, 7, INITIALIZERS[name], seed=seed)
     (expected,) = native.lookup([table], [tf.constant(KEYS)])
-    fields = table.initial_rows.saved_fields()
+    fields = table.table.initial_rows.saved_fields()
 
     def rows(keys):
         return initial_rows(keys, **fields, output_dim=7)
@@ -47,7 +47,7 @@ def test_rows_have_the_bits_of_a_native_table(name, seed):
 @pytest.mark.parametrize("output_dim", [1, 4, 5, 33])
 def test_rows_of_any_width_and_number(output_dim):
     table = keras_sparse.EmbeddingVariable(None, output_dim, "normal", seed=3)
-    fields = table.initial_rows.saved_fields()
+    fields = table.table.initial_rows.saved_fields()
     for keys in (KEYS[:9], KEYS[:0]):
         (expected,) = native.lookup([table], [tf.constant(keys)])
         found = initial_rows(tf.constant(keys), **fields, output_dim=output_dim)

@@ -58,11 +58,15 @@ def fails(twins, error, words):
     """Trains until a step fails so, and again; nothing has changed by then."""
     for _ in range(2):
         with pytest.raises(error, match=words):
-            twins.train_some(100)
-            # A busy thread may have left them all in its queue, whose error the next step shows.
-            twins.wait_until_written()
-            twins.train_some(1)
+            train_until_written(twins)
         twins.check()
+
+
+def train_until_written(twins):
+    twins.train_some(100)
+    # A busy thread may have left them all in its queue, whose error the next step shows.
+    twins.wait_until_written()
+    twins.train_some(1)
 
 
 @pytest.mark.parametrize("threads", ["0", "1"])

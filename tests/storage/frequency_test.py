@@ -111,7 +111,7 @@ def test_a_file_has_them_and_one_of_before_is_as_ever():
         assert header["version"] == version
         loaded, _ = make_table(None, frequency=True)
         load_table(loaded, store)
-        if not variable.metadata.frequencies:
+        if not variable.table.metadata.frequencies:
             assert "frequencies" not in header
             assert frequencies_of(loaded) == {1: 0, 2: 0}
             continue

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import keras_sparse
 from keras_sparse import EmbeddingVariable
-from keras_sparse.tables import variable_rows
+from keras_sparse.tables import local_table
+from keras_sparse.tables import native_table
 from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.table_part import TablePart
@@ -91,7 +92,8 @@ def test_parts_have_the_rows_of_the_whole_table(table):
     ids = np.array([-(2**63), -13, -1, 0, 1, 2, 3, 2**63 - 1])
     ids = ids if input_dim is None else np.arange(input_dim)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(variable_rows, "CHUNK_BYTES", chunk_bytes)
+        for module in (local_table, native_table):
+            patch.setattr(module, "CHUNK_BYTES", chunk_bytes)
         whole = EmbeddingVariable(input_dim, output_dim, initializer)
         variables = [make(part, initializer) for part in parts]
         expected = rows_of(whole, ids)
@@ -211,9 +213,9 @@ def test_parts_take_other_initial_rows_of_the_whole_table(table):
     ids = np.array([-4, 0, 99]) if input_dim is None else np.arange(input_dim)
     variables = [make(part, "zeros") for part in parts]
     for variable in [whole := EmbeddingVariable(input_dim, output_dim, "zeros"), *variables]:
-        variable.set_initial_rows(OTHER_ROWS)
+        variable.table.set_initial_rows(OTHER_ROWS)
         variable.clear()
-        assert variable.initial_rows == OTHER_ROWS
+        assert variable.table.initial_rows == OTHER_ROWS
     np.testing.assert_array_equal(put_together(variables, ids), rows_of(whole, ids))
 
 
@@ -291,6 +293,6 @@ def test_a_part_that_is_the_whole_table_is_saved_as_one():
     stores = {}, {}
     for variable, store in zip((whole, EmbeddingVariable(4, 2)), stores, strict=True):
         variable.assign(np.ones((4, 2)))
-        variable.set_initial_rows(OTHER_ROWS)
+        variable.table.set_initial_rows(OTHER_ROWS)
         keras_sparse.saving.save_table(variable, store)
     np.testing.assert_equal(*stores)

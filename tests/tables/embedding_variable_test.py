@@ -49,7 +49,7 @@ def test_an_export_of_a_table_that_changes_is_an_error():
 
 def test_imports_rows_beside_the_slots_there_are():
     table = EmbeddingVariable(None, 1)
-    table.set_rule("adagrad", {"initial_accumulator": 0.5, "epsilon": 1e-7})
+    table.table.set_rule("adagrad", {"initial_accumulator": 0.5, "epsilon": 1e-7})
     table.import_([1], [[2.0, 3.0]])
     table.import_([1, 2], [[7.0], [8.0]])
     ((keys, records),) = table.export()
@@ -170,14 +170,14 @@ def test_its_statistics_add_up(out_of_range):
 def test_a_new_rule_gives_rows_fresh_slots():
     table = EmbeddingVariable(None, 1)
     table.import_([1], [[2.0]])
-    table.set_rule("row_wise_adagrad", {"initial_accumulator": 0.25, "epsilon": 0.0})
+    table.table.set_rule("row_wise_adagrad", {"initial_accumulator": 0.25, "epsilon": 0.0})
     ((_, records),) = table.export()
     np.testing.assert_array_equal(records, [[2, 0.25]])
     assert (table.slot_names, table.record_floats) == (("row_accumulator",), 2)
-    table.set_rule("adam", {"beta_1": 0.5, "beta_2": 0.5, "epsilon": 0.0}, weight_decay=0.5)
+    table.table.set_rule("adam", {"beta_1": 0.5, "beta_2": 0.5, "epsilon": 0.0}, weight_decay=0.5)
     ((_, records),) = table.export()
     np.testing.assert_array_equal(records, [[2, 0, 0]])
-    table.set_rule("sgd", {})
+    table.table.set_rule("sgd", {})
     ((_, records),) = table.export()
     np.testing.assert_array_equal(records, [[2]])
 
@@ -199,7 +199,7 @@ def test_a_new_rule_gives_rows_fresh_slots():
 def test_rules_and_their_constants_are_named(rule, constants, words):
     table = EmbeddingVariable(None, 1)
     with pytest.raises(tf.errors.InvalidArgumentError, match=words):
-        table.set_rule(rule, constants)
+        table.table.set_rule(rule, constants)
     assert table.rule is None
 
 

@@ -8,7 +8,8 @@ import tensorflow as tf
 from keras_sparse import EmbeddingVariable
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.tables import variable_rows
+from keras_sparse.tables import local_table
+from keras_sparse.tables import native_table
 from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.table_part import TablePart
@@ -137,7 +138,8 @@ WHOLE = {
 
 @pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
 def test_an_initializer_makes_what_it_makes_for_keras(make, monkeypatch):
-    monkeypatch.setattr(variable_rows, "CHUNK_BYTES", CHUNK_BYTES)
+    for module in (local_table, native_table):
+        monkeypatch.setattr(module, "CHUNK_BYTES", CHUNK_BYTES)
     theirs = keras.layers.Embedding(MANY_ROWS, 6, make())
     theirs.build()
     expected = theirs.get_weights()[0]
@@ -154,7 +156,7 @@ def test_an_initializer_makes_what_it_makes_for_keras(make, monkeypatch):
 
 @pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
 def test_parts_of_a_table_have_the_rows_of_the_whole_one(make, monkeypatch):
-    monkeypatch.setattr(variable_rows, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(native_table, "CHUNK_BYTES", CHUNK_BYTES)
     expected = np.asarray(make()((MANY_ROWS, 6), dtype="float32"))
     for part in (
         TablePart("t", MANY_ROWS, 6, 2, 3),
@@ -165,7 +167,7 @@ def test_parts_of_a_table_have_the_rows_of_the_whole_one(make, monkeypatch):
 
 
 def test_an_initializer_of_parts_is_never_asked_for_the_whole_table(monkeypatch):
-    monkeypatch.setattr(variable_rows, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(native_table, "CHUNK_BYTES", CHUNK_BYTES)
     asked = []
 
     def remember(shape, dtype, partition_shape, partition_offset):

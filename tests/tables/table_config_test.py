@@ -23,7 +23,7 @@ STATIC = {"input_dim": 9, "output_dim": 3, "seed": 5, "out_of_range": "zero"}
 
 
 def options_of(variable):
-    return {name: getattr(variable.config, name) for name in LAYER_OPTIONS}
+    return {name: getattr(variable.table.config, name) for name in LAYER_OPTIONS}
 
 
 def arguments_of(function):
@@ -50,7 +50,7 @@ def test_an_option_of_a_layer_reaches_its_table_and_a_copy_of_it(options):
     layer = keras_sparse.layers.Embedding(**options, embeddings_initializer="ones")
     layer.build()
     assert options_of(layer.embeddings).items() >= options.items()
-    assert isinstance(layer.embeddings.config.initializer, keras.initializers.Ones)
+    assert isinstance(layer.embeddings.table.config.initializer, keras.initializers.Ones)
     copied = copy.deepcopy(layer.embeddings)
     expected = {**options_of(layer.embeddings), "seed": None}  # its rows begin as those copied
     assert options_of(copied) == expected

@@ -66,13 +66,12 @@ class Exchange:
         row_splits, weights, combiners = native.with_defaults(
             len(ids), row_splits, weights, combiners
         )
-        collected = native.collected_lookups()
-        are_built = all(variable.native is not None for variable in self._all_variables())
         make = ExchangeCall if self.area is None else PrefetchedCall
         call = make(self, tables, ids, row_splits, weights, combiners, weighted)
-        if collected is not None and are_built:
-            collected.append({"exchange": self, "inputs": call.inputs()})
-        if collected is not None or not are_built:
+        mode = native.lookup_mode(self._all_variables())
+        if mode is native.LookupMode.COLLECT:
+            native.collected_lookups().append({"exchange": self, "inputs": call.inputs()})
+        if mode is not native.LookupMode.RUN:
             return native.zero_rows(
                 self.layout.dims_of(tables), ids, row_splits, combiners, joined, dtype
             )

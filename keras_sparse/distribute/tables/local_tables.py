@@ -8,7 +8,7 @@ from keras_sparse.distribute.exchange.exchange import Exchange
 from keras_sparse.distribute.exchange.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParallelExchange
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
 from keras_sparse.saved_model.saved_lookup import saved_lookup
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
@@ -114,16 +114,17 @@ class LocalTables(tf.__internal__.tracking.Trackable):
     def saved_tables(self):
         """Returns what saving and loading take the tables for, in their order.
 
-        An `EmbeddingVariable` that is all of a table, the same on all ranks, or a `ShardedTable`.
+        A `LocalTable` that is all of a table, the same on all ranks, or a `DistributedTable`.
         """
         return [self._saved_table(table) for table in range(len(self._layers))]
 
     def _saved_table(self, table):
         if not self._is_exchanged[table]:
-            return self.by_table[table]
+            return self.by_table[table].table
         ranks = range(self.plan.num_ranks)
         parts = [part_of_rank(self.plan, table, self._layers[table], rank) for rank in ranks]
-        return ShardedTable(tuple(parts), self.by_table.get(table))
+        own = self.by_table.get(table)
+        return DistributedTable(tuple(parts), None if own is None else own.table)
 
     def lookup(self, tables, forms, dtype="float32"):
         """Reads the rows of the inputs of a layer.

@@ -5,8 +5,7 @@ from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import raise_on_all_ranks
-from keras_sparse.distribute.tables.sharded_table import GatheredTable
-from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.saved_model.saved_model_scope import current_save
 from keras_sparse.saved_model.saved_table import HasSavedTable
 
@@ -17,12 +16,12 @@ _numbers = itertools.count()
 class TableOfRanks(HasSavedTable):
     """A table that ranks have parts or copies of, as a SavedModel of rank 0 has it: whole.
 
-    It is to a `SavedTable` what an `EmbeddingVariable` is. Rank 0 alone reads it, piece by piece,
+    It is to a `SavedTable` what a `LocalTable` is. Rank 0 alone reads it, piece by piece,
     and only within `read_together`, where the other ranks take part in what it asks for.
 
     Args:
         name: String, the same on all ranks.
-        table: `ShardedTable`, or `EmbeddingVariable` for a table that each rank has all of.
+        table: `DistributedTable`, or `LocalTable` for a table that each rank has all of.
         options: `Embedding` with the options of the table.
 
     Attributes:
@@ -36,40 +35,40 @@ class TableOfRanks(HasSavedTable):
         self.output_dim = options.output_dim
         self.out_of_range = options.out_of_range
         self.is_dynamic = options.input_dim is None
-        self._is_sharded = isinstance(table, ShardedTable)
+        self._is_distributed = isinstance(table, DistributedTable)
         self._table = table
-        self._whole: Any = None
+        self._whole: Any = None  # its `TableDescription`, within `read_together`
         self._pieces: Any = iter(())
 
     # What keys without a row read as. All ranks have a part of a dynamic table, and know it.
 
     @property
     def initial_rows(self):
-        return self._table.variable.initial_rows
+        return self._table.local.initial_rows
 
     @property
     def admission(self):
-        return self._table.variable.admission
+        return self._table.local.admission
 
     # What rank 0 reads.
 
     @property
     def num_rows(self):
-        return self._read_whole().num_rows
+        return self._description().num_rows
 
     @property
     def record_floats(self):
-        return self._read_whole().record_floats
+        return self._description().layout.floats
 
     @property
     def metadata(self):
-        return self._read_whole().metadata
+        return self._description().metadata
 
     def export(self, chunk_rows, with_ages=False, with_frequencies=False):
-        """Does what `EmbeddingVariable.export` does; records may have rows alone."""
-        whole = self._read_whole()
-        if not self._is_sharded:
-            yield from whole.export(chunk_rows, with_ages, with_frequencies)
+        """Does what `Table.export` does; records may have rows alone."""
+        self._description()
+        if not self._is_distributed:
+            yield from self._table.export(chunk_rows, with_ages, with_frequencies)
             return
         request = chunk_rows, with_ages, with_frequencies
         broadcast_object(request, 0, "keras_sparse.export.request")
@@ -80,14 +79,14 @@ class TableOfRanks(HasSavedTable):
 
     def read_together(self):
         """Lets rank 0 read the table for the SavedModel that it writes. All ranks must call it."""
-        self._whole = GatheredTable(self._table) if self._is_sharded else self._table
+        self._whole = self._table.describe()
         failure = None
         try:
             if rank() == 0:
                 self.saved_table.content.read()
         except Exception as error:
             failure = error
-        if self._is_sharded:
+        if self._is_distributed:
             later = self._end_reading() if rank() == 0 else self._take_part()
             failure = failure or later
         raise_on_all_ranks(failure, "keras_sparse.export.read")
@@ -96,14 +95,15 @@ class TableOfRanks(HasSavedTable):
         """Ends what `read_together` has begun."""
         self._whole = None
 
-    def _read_whole(self):
+    def _description(self):
         current_save()  # another one than that of `read_together` is an error
         return self._whole
 
     def _gathered(self, chunk_rows, with_ages, with_frequencies):
         if self.is_dynamic:  # of which each rank gives as many
-            return self._whole.export(max(1, chunk_rows // size()), with_ages, with_frequencies)
-        return self._whole.export_rows(chunk_rows)
+            pieces = self._table.export_pieces(max(1, chunk_rows // size()))
+            return (piece.selected(with_ages, with_frequencies) for piece in pieces)
+        return self._table.export_rows(chunk_rows)
 
     def _end_reading(self):
         """Goes to the end of what has been asked for, and lets the other ranks go on.

@@ -5,8 +5,7 @@ import numpy as np
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.distribute.tables.sharded_table import GatheredTable
-from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.utils import checks
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
@@ -16,7 +15,7 @@ def get_whole_tables(tables, all_ranks):
     """Returns the rows of static tables, whole. All ranks must call it.
 
     Args:
-        tables: List of `EmbeddingVariable` and `ShardedTable`.
+        tables: List of `LocalTable` and `DistributedTable`.
         all_ranks: Boolean. Whether each rank gets them.
 
     Returns:
@@ -29,14 +28,13 @@ def get_whole_tables(tables, all_ranks):
 
 
 def _get(table, all_ranks, gets):
-    if not isinstance(table, ShardedTable):
+    if not isinstance(table, DistributedTable):
         return table.numpy() if gets else None
-    gathered = GatheredTable(table, all_ranks)
-    shape = gathered.input_dim if gets else 0, gathered.output_dim
+    shape = table.input_dim if gets else 0, table.output_dim
     with errors_on_all_ranks("get_weights"):  # all of a table may be more memory than rank 0 has
         whole = np.empty(shape, np.float32)
-    chunk_rows = max(1, CHUNK_BYTES // (4 * gathered.output_dim))
-    for ids, rows in gathered.export_rows(chunk_rows):
+    chunk_rows = max(1, CHUNK_BYTES // (4 * table.output_dim))
+    for ids, rows in table.export_rows(chunk_rows, all_ranks):
         whole[ids] = rows
     return whole if gets else None
 
@@ -45,7 +43,7 @@ def set_whole_tables(tables, weights):
     """Writes the rows of static tables; each rank takes its part. All ranks must call it.
 
     Args:
-        tables: List of `EmbeddingVariable` and `ShardedTable`.
+        tables: List of `LocalTable` and `DistributedTable`.
         weights: List of arrays of shape `(input_dim, output_dim)` and of paths of `.npy` files.
 
     Raises:
@@ -55,20 +53,19 @@ def set_whole_tables(tables, weights):
     with errors_on_all_ranks("set_weights"):
         weights = _checked(tables, weights)
     for table, whole in zip(tables, weights, strict=True):
-        variable = table.variable if isinstance(table, ShardedTable) else table
-        if variable is not None:
-            _set(variable, whole)
+        if table.local is not None:
+            _set(table.local, whole)
 
 
-def _set(variable, whole):
+def _set(table, whole):
     chunk_rows = max(1, CHUNK_BYTES // (whole.itemsize * whole.shape[1]))
     for first in range(0, len(whole), chunk_rows):
         local_id, rows = first, whole[first : first + chunk_rows]
-        if variable.part is not None:
-            local_id, rows = variable.part.cut(first, rows)
+        if table.part is not None:
+            local_id, rows = table.part.cut(first, rows)
         if len(rows) > 0:
             rows = np.array(rows, np.float32)  # read here, where they lie in a file
-            variable.import_local(np.arange(local_id, local_id + len(rows)), rows)
+            table.import_local(np.arange(local_id, local_id + len(rows)), rows)
 
 
 def _checked(tables, weights):
@@ -84,7 +81,7 @@ def _checked(tables, weights):
         if isinstance(whole, (str, os.PathLike)):
             whole = _mapped(whole, i)
         whole = np.asarray(whole) if not isinstance(whole, np.ndarray) else whole
-        shape = _shape_of(table)
+        shape = table.input_dim, table.output_dim
         if whole.shape != shape or whole.dtype.kind not in "fiu":
             raise ValueError(
                 f"{error_prefix()}`weights` must have the shapes of the whole tables, and be real "
@@ -105,14 +102,9 @@ def _mapped(path, i):
         ) from error
 
 
-def _shape_of(table):
-    table = table.any_part if isinstance(table, ShardedTable) else table
-    return table.input_dim, table.output_dim
-
-
 def _refuse_dynamic(tables, method):
     for i, table in enumerate(tables):
-        if _shape_of(table)[0] is None:
+        if table.input_dim is None:
             raise NotImplementedError(
                 f"{error_prefix()}`{method}` must be called on a layer of static tables, as the "
                 "keys of a dynamic one are not a range. Use `keras_sparse.saving.save_checkpoint`; "

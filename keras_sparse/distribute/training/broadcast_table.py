@@ -7,7 +7,7 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 
-def broadcast_table(variable, root_rank):
+def broadcast_table(table, root_rank):
     """Gives a table that all ranks have the content that it has on one of them.
 
     That is what a checkpoint keeps of it: initial rows, the history of its rule, records as they
@@ -15,54 +15,54 @@ def broadcast_table(variable, root_rank):
     on all ranks. Rows that the root has not are gone.
 
     Args:
-        variable: `EmbeddingVariable`, of the same settings on all ranks.
+        table: `LocalTable`, of the same settings on all ranks.
         root_rank: Integer.
     """
     is_root = rank() == root_rank
-    state = (variable.initial_rows, _history(variable)) if is_root else None
+    state = (table.initial_rows, _history(table)) if is_root else None
     initial_rows, history = broadcast_object(state, root_rank, "broadcast_table.state")
     if not is_root:
-        variable.set_initial_rows(initial_rows)
-        native.restore(variable, native.RuleHistory(*history))
-        variable.saved_state = None  # nothing here is what this rank has saved
-    for keys, records in broadcast_pieces(_records(variable), root_rank, "broadcast_table.rows"):
+        table.set_initial_rows(initial_rows)
+        native.restore(table, native.RuleHistory(*history))
+        table.saved_state = None  # nothing here is what this rank has saved
+    for keys, records in broadcast_pieces(_records(table), root_rank, "broadcast_table.rows"):
         if not is_root:
-            variable.import_(keys, records)
-    waiting = variable.export_filter(CHUNK_BYTES // 12)
+            table.import_(keys, records)
+    waiting = table.export_filter(CHUNK_BYTES // 12)
     for keys, counts in broadcast_pieces(waiting, root_rank, "broadcast_table.filter"):
         if not is_root:
-            native.import_filter([variable], [keys], [counts])
+            native.import_filter([table], [keys], [counts])
 
 
-def describe_table(variable):
+def describe_table(table):
     """Returns what tables must have alike for one to take over the content of another: a string."""
-    admission = variable.admission
+    admission = table.admission
     settings = {
-        "input_dim": variable.input_dim,
-        "output_dim": variable.output_dim,
-        "rule": variable.rule,
-        "constants": variable.rule_constants,
-        "weight_decay": variable.rule_weight_decay,
-        "slots": variable.slot_names,
-        "ages": variable.metadata.ages,
-        "frequencies": variable.metadata.frequencies,
+        "input_dim": table.input_dim,
+        "output_dim": table.output_dim,
+        "rule": table.rule,
+        "constants": table.rule_constants,
+        "weight_decay": table.rule_weight_decay,
+        "slots": table.slot_names,
+        "ages": table.metadata.ages,
+        "frequencies": table.metadata.frequencies,
         "admission": None if admission is None else admission.layout(),
     }
     return f"table({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
 
-def _history(variable):
+def _history(table):
     with tf.init_scope():
-        (history,) = native.export_history([variable])
+        (history,) = native.export_history([table])
     return tuple(tensor.numpy() for tensor in history)
 
 
-def _records(variable):
+def _records(table):
     # A record is up to a few words wider than the row and its slots.
-    max_rows = max(1, CHUNK_BYTES // (4 * variable.record_floats + 16))
+    max_rows = max(1, CHUNK_BYTES // (4 * table.record_floats + 16))
     cursor = 0
     while cursor >= 0:
-        keys, records, cursor = native.export_raw(variable, cursor, max_rows, False, False)
+        keys, records, cursor = native.export_raw(table, cursor, max_rows, False, False)
         cursor = int(cursor)
         if len(keys):
             yield keys.numpy(), records.numpy()

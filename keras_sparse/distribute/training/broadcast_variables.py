@@ -61,12 +61,12 @@ def broadcast_variables(variables, root_rank=0):
             variable.assign(value)
     for variable in variables:
         if isinstance(variable, EmbeddingVariable):
-            broadcast_table(variable, root_rank)
+            broadcast_table(variable.table, root_rank)
 
 
 def _describe(variable):
     if isinstance(variable, EmbeddingVariable):
-        return describe_table(variable)
+        return describe_table(variable.table)
     if not isinstance(variable, (keras.Variable, tf.Variable)):
         raise TypeError(
             f"{error_prefix()}`variables` must be Keras or TensorFlow variables. Received: an "

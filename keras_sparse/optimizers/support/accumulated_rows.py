@@ -12,12 +12,12 @@ class AccumulatedRows:
     save them with the table, and files of Keras are without them.
 
     Args:
-        variable: `EmbeddingVariable`.
+        table: `LocalTable`.
     """
 
-    def __init__(self, variable):
-        width = variable.output_dim
-        self._device = variable.native.device  # where gradients are merged
+    def __init__(self, table):
+        width = table.output_dim
+        self._device = table.native.device  # where gradients are merged
         with tf.init_scope(), tf.device(self._device):
             self._none = tf.zeros([0], tf.int64), tf.zeros([0, width])
             self.ids, self.values = (

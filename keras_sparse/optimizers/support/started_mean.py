@@ -15,7 +15,7 @@ def forget_started_mean(optimizer, tables=()):
 
     Args:
         optimizer: As for `optimizers_in`.
-        tables: List of `EmbeddingVariable` whose accumulated gradients are dropped too.
+        tables: List of `LocalTable` whose accumulated gradients are dropped too.
     """
     steps, count = accumulation(optimizer)
     for each in all_that_count(optimizer):
@@ -33,7 +33,7 @@ def without_started_mean(optimizer, tables):
     Args:
         optimizer: As for `optimizers_in`, or `None`. The tables name the optimizer of a training
             loop that is not Keras' own.
-        tables: List of `EmbeddingVariable`.
+        tables: List of `LocalTable`.
     """
     rows = [each for each in (variable.accumulated for variable in tables) if each is not None]
     optimizers = _optimizers_of(optimizer, tables)

@@ -47,7 +47,7 @@ class Step:
         if scale:
             tables = [each.with_values(each.values / scale) for each in tables]
         self.tables = tables
-        self._accumulated = [optimizer.accumulated_rows(each.variable) for each in tables]
+        self._accumulated = [optimizer.accumulated_rows(each.variable.table) for each in tables]
 
     def rows(self):
         """Returns all rows that an update would change: pairs of a variable and its ids."""

@@ -117,9 +117,9 @@ def _checked(training):
 
 def _check_complete(model, tables):
     """Raises an error where a layer has tables that it has not saved."""
-    saved = {id(getattr(table, "variable", table)) for table in tables}
+    saved = {id(table) for table in tables}
     for variable in model.weights:
-        if isinstance(variable, EmbeddingVariable) and id(variable) not in saved:
+        if isinstance(variable, EmbeddingVariable) and id(variable.table) not in saved:
             raise ValueError(
                 "A layer of your own must save its tables: give it `save_own_variables` and "
                 "`load_own_variables` that call `keras_sparse.saving.save_table` and `load_table`. "
@@ -256,7 +256,7 @@ def is_saved_here(variable):
     """Returns whether this rank saves a table: its part, or a copy that all ranks have as rank 0.
 
     Args:
-        variable: `EmbeddingVariable`, or `None` for a table that this rank has nothing of.
+        variable: `LocalTable`, or `None` for a table that this rank has nothing of.
     """
     return variable is not None and (rank() == 0 or variable.part is not None)
 

@@ -248,14 +248,13 @@ def _load_weights(model, checkpoint, skip_mismatch):
 
 def _load_by_names(named, checkpoint, skip_mismatch):
     def fits(table, store):
-        own = getattr(table, "variable", table)  # none where another rank has the table
-        own = table.any_part if own is None else own
-        check_fits(own, checkpoint.tables[number_of(store)][0].part)
+        # Another rank may have the table.
+        check_fits(table.local or table.any_part, checkpoint.tables[number_of(store)][0].part)
 
     found, report = named.load(fits)
     if not skip_mismatch:
         named.check_complete(report, checkpoint.folder)
-    variables = [getattr(table, "variable", table) for table, _ in found]
+    variables = [table.local for table, _ in found]
     numbers = [number_of(named.store.get(place)) for _, place in found]
     return list(zip(variables, numbers, strict=True)), report
 

@@ -8,7 +8,7 @@ from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
 from keras_sparse.saving.checkpoint.checkpoint_writer import is_saved_here
 from keras_sparse.saving.checkpoint.checkpoint_writer import rank_base
 from keras_sparse.saving.checkpoint.checkpoint_writer import write_checkpoint
-from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.tables_of import tables_of
 
 
 def save_delta(model, path, training=None, verbose=True, links=True):
@@ -57,10 +57,8 @@ def find_base(model):
     """
     states = {
         (str(_folder_of_all(variable.saved_state.folder)), variable.saved_state.id)
-        for variable in model.variables
-        if isinstance(variable, EmbeddingVariable)
-        and is_saved_here(variable)
-        and variable.saved_state is not None
+        for variable in tables_of(model)
+        if is_saved_here(variable) and variable.saved_state is not None
     }
     states = set().union(*gather_objects(states, "find_base.states"))
     if len(states) != 1:

@@ -30,7 +30,7 @@ class TableLoader:
     several ranks.
 
     Args:
-        variable: `EmbeddingVariable`.
+        variable: `LocalTable`.
         saved: List of `SavedPart`: the whole table.
     """
 
@@ -302,7 +302,7 @@ def _describe(table):
     """Returns what two tables must have alike for records of one to serve the other as they are.
 
     Args:
-        table: `EmbeddingVariable`, or `TableEntry` of a saved one.
+        table: `LocalTable`, or `TableEntry` of a saved one.
     """
     return (
         table.rule,

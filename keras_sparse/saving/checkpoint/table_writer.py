@@ -27,7 +27,7 @@ class TableWriter:
     """Writes one table of a checkpoint or a delta.
 
     Args:
-        variable: `EmbeddingVariable`.
+        variable: `LocalTable`.
         index: Integer: the table's number in the checkpoint.
         folder: Path that the files go to.
         data: `h5py.File` in that folder, for what is not linked.

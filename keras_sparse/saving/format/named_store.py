@@ -9,7 +9,7 @@ class NamedStore(dict):
     """Arrays by their names, and beside them the table that a layer saves or loads.
 
     Attributes:
-        table: `EmbeddingVariable`, `ShardedTable`, or `None`.
+        table: `Table`, or `None`.
     """
 
     table = None

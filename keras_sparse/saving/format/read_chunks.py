@@ -15,7 +15,7 @@ def read_chunks(header, store):
         store: Mapping of dataset names to arrays.
 
     Yields:
-        `RowPiece`: as `EmbeddingVariable.export_pieces`.
+        `RowPiece`: as `Table.export_pieces`.
 
     Raises:
         ValueError: A chunk is missing, of another shape, or its bytes are not those saved.

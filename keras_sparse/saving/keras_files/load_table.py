@@ -6,7 +6,6 @@ import weakref
 import numpy as np
 
 from keras_sparse import native
-from keras_sparse.distribute.tables.sharded_table import ShardedTable
 from keras_sparse.saving.format.external_tables import load_number
 from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.named_store import NamedStore
@@ -20,6 +19,7 @@ from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.table_part import TablePart
+from keras_sparse.tables.tables_of import table_of
 from keras_sparse.utils.progress_bar import Progress
 
 
@@ -49,14 +49,14 @@ def load_table(table, store):
     checking and loading a table are, where that takes long.
 
     Args:
-        table: `EmbeddingVariable`, or a `ShardedTable`. A variable with a part of a table takes
-            that part of the saved one.
+        table: `EmbeddingVariable` or `Table`. What has a part of a table takes that part of the
+            saved one.
         store: What Keras hands to `load_own_variables`: `store[name]` gives an array.
 
     Raises:
         ValueError: A table of the file is damaged, or this one is of another shape or kind.
     """
-    variable = table.variable if isinstance(table, ShardedTable) else table
+    variable = table_of(table).local
     if isinstance(store, NamedStore):  # its rows come later
         return
     if load_number(variable, store) or variable is None:
@@ -168,7 +168,7 @@ def has_same_slots(variable, saved):
     """Returns whether a table keeps the slots of a saved one, with a warning if these are lost.
 
     Args:
-        variable: `EmbeddingVariable`.
+        variable: `LocalTable`.
         saved: `TableHeader` or `TableEntry`.
     """
     same_slots = _family(saved.rule) == _family(variable.rule) and (
@@ -187,7 +187,7 @@ def may_load_filter(variable, saved):
     """Returns whether a filter takes over what a saved one remembers, with a warning if not.
 
     Args:
-        variable: `EmbeddingVariable`.
+        variable: `LocalTable`.
         saved: `TableHeader` or `TableEntry`.
     """
     if saved.filter is None:
@@ -215,7 +215,7 @@ def has_grown(variable, saved):
     Ids that are new have the initial rows of this table.
 
     Args:
-        variable: `EmbeddingVariable`.
+        variable: `LocalTable`.
         saved: `TableHeader` or `TableEntry`, which fits.
     """
     return variable.whole_shape()[0] != saved.input_dim
@@ -225,7 +225,7 @@ def check_fits(variable, saved):
     """Raises ValueError unless a saved table has the shape of this one, or may grow into it.
 
     Args:
-        variable: `EmbeddingVariable`, or the `TablePart` of another rank.
+        variable: `LocalTable`, or the `TablePart` of another rank.
         saved: `TableHeader`, or the `TablePart` of a saved one.
     """
     theirs = (saved.input_dim, saved.output_dim)
@@ -296,7 +296,7 @@ def _take_keras_weights(variable, rows):
     """Slots stay as they are, as in Keras, unless the table has more rows."""
     part = TablePart.of_whole(variable)
     if len(rows) == part.input_dim:
-        variable.assign(part.cut(0, rows)[1])
+        variable.assign_all(part.cut(0, rows)[1])
         return
     variable.clear()
     ids = np.arange(len(rows))

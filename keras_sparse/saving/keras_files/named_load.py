@@ -209,8 +209,8 @@ class NamedLoad:
             return
         place, ours, theirs = self.moved()
         kind, texts = "layer", (self._theirs.title(place), self._ours.title(place))
-        table = getattr(self._probes[place].table, "variable", self._probes[place].table)
-        if table is not None:
+        table = self._probes[place].table
+        if table is not None and (table := table.local) is not None:
             parts = [theirs[-1] if part == ours[-1] else part for part in table.path.split("/")]
             kind, texts = "table", ("/".join(parts), table.path)
         raise ValueError(

@@ -4,8 +4,7 @@ import zlib
 import numpy as np
 
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.distribute.tables.sharded_table import GatheredTable
-from keras_sparse.distribute.tables.sharded_table import ShardedTable
+from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.saving.format.external_tables import save_number
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.save_filter import MAX_ENTRIES
@@ -15,6 +14,7 @@ from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
 from keras_sparse.saving.keras_files.shared_file import table_of_all_ranks
 from keras_sparse.saving.keras_files.shared_file import writes_nothing
+from keras_sparse.tables.tables_of import table_of
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 from keras_sparse.utils.progress_bar import Progress
 
@@ -27,21 +27,22 @@ def save_table(table, store):
     a bar shows how far it is: one for each table, as Keras saves layer by layer.
 
     Args:
-        table: `EmbeddingVariable`, or a `ShardedTable`, which all ranks must save together and
-            which is written whole by rank 0.
+        table: `EmbeddingVariable` or `LocalTable`, or a `DistributedTable`, which all ranks must
+            save together and which is written whole by rank 0.
         store: What Keras hands to `save_own_variables`: `store[name] = array`.
     """
+    table = table_of(table)
     if isinstance(store, NamedStore):
         store.table = table
         return
-    own = table.variable if isinstance(table, ShardedTable) else table
+    own = table.local
     if own is not None and own.eviction is not None and own.eviction.at_save:
         own.evict()
     if save_number(own, store):
         return
-    if isinstance(table, ShardedTable):
+    if isinstance(table, DistributedTable):
         with table_of_all_ranks():
-            _write_gathered(GatheredTable(table), store)
+            _write_distributed(table, store)
         return
     if own.part is not None and not own.part.is_whole:
         raise ValueError(
@@ -49,15 +50,17 @@ def save_table(table, store):
             f"variable '{own.path}' with {own.part}"
         )
     if not writes_nothing():
-        _write(own, _pieces(own), own.export_filter(MAX_ENTRIES), store)
+        description = own.describe()
+        _write(description, _pieces(own, description), own.export_filter(MAX_ENTRIES), store)
 
 
-def _write_gathered(table, store):
+def _write_distributed(table, store):
     """Rank 0 alone gets what it writes, and others must not wait for it if it cannot."""
-    pieces, entries = _pieces(table), table.export_filter(MAX_ENTRIES)
+    description = table.describe()
+    pieces, entries = _pieces(table, description), table.export_filter(MAX_ENTRIES)
     failure = None
     try:
-        _write(table, pieces, entries, store)
+        _write(description, pieces, entries, store)
     except Exception as error:
         failure = error
         for rest in (pieces, entries):
@@ -74,17 +77,17 @@ def _go_through(pieces):
             pass
 
 
-def _pieces(variable):
-    record_bytes = 4 * variable.record_floats + 8 + 4 * len(variable.metadata.names)
-    return variable.export_pieces(max(1, CHUNK_BYTES // record_bytes))
+def _pieces(table, description):
+    record_bytes = 4 * description.layout.floats + 8 + 4 * len(description.metadata.names)
+    return table.export_pieces(max(1, CHUNK_BYTES // record_bytes))
 
 
-def _write(variable, pieces, entries, store):
+def _write(table, pieces, entries, store):
     # Checksums of what is kept of rows beside records.
-    kept: dict[str, list[int]] = {name: [] for name in variable.metadata.names}
+    kept: dict[str, list[int]] = {name: [] for name in table.metadata.names}
     # Right before the first piece: the ages of all are those of that moment.
-    ages_clock = seconds_now() if variable.metadata.ages == "seconds" else None
-    progress = Progress(variable.num_rows, "thousand rows", 1000)
+    ages_clock = seconds_now() if table.metadata.ages == "seconds" else None
+    progress = Progress(table.num_rows, "thousand rows", 1000)
     chunks: list[tuple[int, int, int]] = []
     for piece in pieces:
         number = f"{len(chunks):06d}"
@@ -99,14 +102,14 @@ def _write(variable, pieces, entries, store):
         progress.add(len(piece.keys))
     progress.close()
     TableHeader(
-        input_dim=variable.input_dim,
-        output_dim=variable.output_dim,
-        rule=variable.rule,
-        slot_names=variable.slot_names,
-        record_floats=variable.record_floats,
-        initial_rows=variable.initial_rows,
+        input_dim=table.input_dim,
+        output_dim=table.output_dim,
+        rule=table.rule,
+        slot_names=table.slot_names,
+        record_floats=table.layout.floats,
+        initial_rows=table.initial_rows,
         chunks=tuple(chunks),
-        filter=save_filter(variable.admission, entries, store),
+        filter=save_filter(table.admission, entries, store),
         ages_clock=ages_clock,
         **{name: tuple(checksums) for name, checksums in kept.items()},
     ).write(store)

@@ -16,8 +16,7 @@ class TableHolder(keras.layers.Layer):
         name: String, of the table: Keras notes it in files.
 
     Attributes:
-        table: `EmbeddingVariable`, `ShardedTable` (`distribute.tables.sharded_table`), or `None`
-            until the owner, which tracks the variable, is built.
+        table: `Table`, or `None` until the owner, which tracks the variable, is built.
     """
 
     def __init__(self, owner, name):

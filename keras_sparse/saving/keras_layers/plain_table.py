@@ -11,7 +11,7 @@ class PlainTable:
 
     Args:
         layer: `Embedding`, whose options it takes.
-        variable: `EmbeddingVariable` with its rows.
+        variable: `LocalTable` with its rows.
         name: String. Name of the `keras.layers.Embedding`.
         default: Float. What keys without a row read as, in all of their numbers.
     """

@@ -110,7 +110,7 @@ class _Converter:
                 f"`model.export`. Received: table '{name}' with mask_zero={layer.mask_zero}, "
                 f"padding_id={layer.padding_id}"
             )
-        return PlainTable(layer, variable, name, self._default_of(variable))
+        return PlainTable(layer, variable.table, name, self._default_of(variable.table))
 
     def _default_of(self, variable):
         """Returns the number that keys without a row read as, the table's own if there is one."""

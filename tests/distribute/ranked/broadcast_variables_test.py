@@ -74,7 +74,7 @@ def test_tables_go_in_pieces_and_take_their_filter_along(monkeypatch):
 
 def test_parts_of_a_table_stay():
     table = keras_sparse.EmbeddingVariable(4 + ksd.rank(), 2, initializer="ones")
-    table.part = "a part"
+    table.table.part = "a part"
     table.assign(np.full((4 + ksd.rank(), 2), ksd.rank()))
     ksd.broadcast_variables([table] * (1 + ksd.rank()))
     np.testing.assert_array_equal(table.numpy(), np.full((4 + ksd.rank(), 2), ksd.rank()))

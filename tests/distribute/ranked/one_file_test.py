@@ -13,7 +13,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
-from keras_sparse.distribute.tables import sharded_table
+from keras_sparse.distribute.tables import distributed_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.saving.keras_files.table_holder import TableHolder
@@ -147,10 +147,10 @@ LAST = ksd.size() - 1
         # In the middle of a table.
         *((0, save_table_module, "check_written", pieces, FULL) for pieces in range(3)),
         # With what the others have sent.
-        (0, sharded_table, "JoinedRecords", 0, MemoryError("too much")),
-        (0, sharded_table, "merge_filters", 0, MemoryError("too much")),
+        (0, distributed_table, "JoinedRecords", 0, MemoryError("too much")),
+        (0, distributed_table, "merge_filters", 0, MemoryError("too much")),
         # With rows of its own that cannot be read.
-        (LAST, sharded_table._Records, "next", 1, OSError(5, "Input/output error")),
+        (LAST, distributed_table._Records, "next", 1, OSError(5, "Input/output error")),
     ],
 )
 def test_a_rank_that_fails_keeps_none_waiting(

@@ -101,7 +101,7 @@ def test_one_process_takes_parts_whose_clocks_differ_as_they_lay(folder):
     clocks = [each.table.history.table_step for each in parts]
     assert max(clocks) - min(clocks) >= (ksd.size() - 1.5) * HOUR
     whole = EmbeddingVariable(None, 4, seed=9, eviction=POLICY)
-    whole.set_rule(table.rule, table.rule_constants, table.rule_weight_decay)
+    whole.table.set_rule(table.rule, table.table.rule_constants, table.table.rule_weight_decay)
     loader = TableLoader(whole, parts)
     loader.load(Progress(loader.num_records(), "rows", 1))
     # By the latest clock, so that no row lies in its future.

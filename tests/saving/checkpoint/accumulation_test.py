@@ -17,6 +17,7 @@ from keras_sparse.layers import Embedding
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import Adam
 from keras_sparse.optimizers import MultiOptimizer
+from keras_sparse.tables.tables_of import tables_of
 
 STEPS = 4
 
@@ -122,7 +123,7 @@ def test_what_cannot_be_resumed_is_dropped_with_a_warning(load_into, change, ste
     assert int(other.optimizer.iterations) == step
     accumulators = [v for v in other.optimizer.variables if "gradient_accumulator" in v.path]
     assert not any(np.any(each.numpy()) for each in accumulators)
-    assert not other.layers[1].embeddings.accumulated
+    assert not other.layers[1].embeddings.table.accumulated
     if load_into is one:
         assert content(other)[:2] == rows
         expected = make_model(one())
@@ -195,10 +196,10 @@ def test_a_table_left_out_of_a_load_keeps_no_half_of_an_update(tmp_path):
         model.compile(one(), loss="mse", run_eagerly=True)
         train(model, 0, 3)
         (table,) = (each for each in model.variables if hasattr(each, "native"))
-        assert len(table.accumulated) > 0
+        assert len(table.table.accumulated) > 0
         with pytest.warns(UserWarning, match=r"not be loaded|are dropped"):
             load_into(model)
-        assert (len(table.accumulated), model.optimizer._iterations % STEPS) == (0, 0)
+        assert (len(table.table.accumulated), model.optimizer._iterations % STEPS) == (0, 0)
 
 
 @pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # by Keras
@@ -210,7 +211,7 @@ def test_counts_that_are_equal_by_chance_mix_no_gradients(tmp_path):
     saving.save_checkpoint(saved, tmp_path / "saved")
     with pytest.warns(UserWarning, match="since its last update are dropped"):
         saving.load_checkpoint(model, tmp_path / "saved")
-    assert all(len(each.accumulated) == 0 for each in model.variables if hasattr(each, "native"))
+    assert all(len(each.accumulated) == 0 for each in tables_of(model))
     assert int(model.optimizer._iterations) == 0
 
 
@@ -227,5 +228,5 @@ def test_a_loop_of_ones_own_saves_the_state_of_its_last_update(form, tmp_path):
         save(model, tmp_path, form)
     assert int(optimizer._iterations) == 1
     (dynamic, _) = (each for each in model.variables if hasattr(each, "native"))
-    assert len(dynamic.accumulated) > 0
+    assert len(dynamic.table.accumulated) > 0
     assert content(model) == before

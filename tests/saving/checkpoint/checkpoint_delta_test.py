@@ -99,7 +99,7 @@ def test_holds_no_count_of_a_key_that_is_erased(tmp_path):
     path = save_delta(model, tmp_path / "1")
     load_checkpoint(loaded := make_model(admission=keras_sparse.CounterFilter(3)), path)
     for each in (model, loaded):
-        (entries,) = tables(each)[0].export_filter(9)
+        (entries,) = tables(each)[0].table.export_filter(9)
         assert sorted(zip(*map(np.ndarray.tolist, entries), strict=True)) == [(4, 1), (500, 1)]
 
 

@@ -56,8 +56,8 @@ OTHER_CONSTANTS = {
 def words_of(model):
     """Returns what a table keeps beside its rows, and what its filter remembers."""
     table = table_of(model)
-    kept = [ages_of(table)] if table.metadata.ages else []
-    kept += [frequencies_of(table)] if table.metadata.frequencies else []
+    kept = [ages_of(table)] if table.table.metadata.ages else []
+    kept += [frequencies_of(table)] if table.table.metadata.frequencies else []
     return kept, remembered(table)
 
 

@@ -29,7 +29,7 @@ CONSTANTS = {
 def table(input_dim=None, rule=None, **kwargs):
     variable = EmbeddingVariable(input_dim, 2, **kwargs)
     if rule is not None:
-        variable.set_rule(rule, CONSTANTS[rule])
+        variable.table.set_rule(rule, CONSTANTS[rule])
     return variable
 
 
@@ -181,8 +181,8 @@ def test_a_table_that_does_not_fit_is_skipped_alone(tmp_path):
 def test_refuses_a_file_with_two_rows_of_a_key():
     """As ranks wrote where one had trained rows of its own for keys of another."""
     saved, store = filled(), {}
-    pieces = list(saved.export_pieces(10))
-    saved.export_pieces = lambda _: iter([*pieces, pieces[0].of_rows(slice(1, 3))])
+    pieces = list(saved.table.export_pieces(10))
+    saved.table.export_pieces = lambda _: iter([*pieces, pieces[0].of_rows(slice(1, 3))])
     save_table(saved, store)
     with pytest.raises(ValueError, match=r"must have a key each.*Received: 7 rows of 5 keys"):
         load_table(table(), store)

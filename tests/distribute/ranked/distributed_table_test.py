@@ -7,7 +7,7 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks.collectives import gather_objects
-from keras_sparse.distribute.tables import keys_of_ranks
+from keras_sparse.distribute.tables import distributed_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from table_twins import small
@@ -41,7 +41,7 @@ def train(lookup, variables, optimizer):
 @pytest.fixture(params=OPTIONS, ids=str)
 def pair(request, monkeypatch):
     """A layer over the ranks, and a group of the same tables on each, after the same steps."""
-    monkeypatch.setattr(keys_of_ranks, "CHUNK_BYTES", 400)
+    monkeypatch.setattr(distributed_table, "CHUNK_BYTES", 400)
     layer, alone = DistributedEmbedding(tables(), **request.param), tables()
     for each in (layer, *alone.values()):
         each.build()

@@ -156,7 +156,7 @@ def test_a_filter_is_not_asked_and_forgets_what_is_erased(kind):
         assert (waiting, table.stats()["waiting_keys"]) == (2, 1)
         train(table, optimizer, [3])
         assert not table.contains([3]).any()
-        assert sorted(next(table.export_filter(9))[0].tolist()) == [3, 7]
+        assert sorted(next(table.table.export_filter(9))[0].tolist()) == [3, 7]
 
 
 BAD = [

@@ -6,12 +6,12 @@ from keras_sparse import native
 _CHUNK_ROWS = 65536
 
 
-def variable_statistics(variable, frequencies):
-    """Returns the dict that `EmbeddingVariable.stats` describes."""
+def table_statistics(table, frequencies):
+    """Returns the dict that `LocalTable.stats` describes."""
     with tf.init_scope():
-        counts = native.table_stats([variable])[0].numpy()
-        tiers, tier_counts = (tensor.numpy() for tensor in native.tier_stats(variable))
-        staging = native.staging_stats([variable])[0].numpy()
+        counts = native.table_stats([table])[0].numpy()
+        tiers, tier_counts = (tensor.numpy() for tensor in native.tier_stats(table))
+        staging = native.staging_stats([table])[0].numpy()
     stats = _named(native.STATISTICS, counts, "waited")
     stats["tiers"] = {
         tier.decode().upper(): _named(native.TIER_STATISTICS, numbers, "busy")
@@ -21,16 +21,16 @@ def variable_statistics(variable, frequencies):
     prefetch["staleness_mean"] = prefetch.pop("staleness_sum") / max(1, prefetch["used"])
     stats["prefetch"] = prefetch
     if frequencies:
-        stats["frequencies"] = _rows_by_frequency(variable)
+        stats["frequencies"] = _rows_by_frequency(table)
     return stats
 
 
-def _rows_by_frequency(variable):
+def _rows_by_frequency(table):
     """Counts rows by the highest bit of their frequencies, where the table keeps them."""
-    if not variable.metadata.frequencies:
+    if not table.metadata.frequencies:
         return None
     of_lengths = np.zeros(33, np.int64)
-    for piece in variable.export_pieces(_CHUNK_ROWS):
+    for piece in table.export_pieces(_CHUNK_ROWS):
         lengths = np.frexp(piece.frequencies.astype(np.float64))[1]
         of_lengths += np.bincount(lengths, minlength=len(of_lengths))
     used = np.flatnonzero(of_lengths)

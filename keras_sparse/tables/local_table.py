@@ -1,0 +1,300 @@
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_sparse import native
+from keras_sparse.saved_model.saved_table import HasSavedTable
+from keras_sparse.tables.find_result import FindResult
+from keras_sparse.tables.keyed_arrays import as_keys
+from keras_sparse.tables.keyed_arrays import as_records
+from keras_sparse.tables.keyed_arrays import check_range
+from keras_sparse.tables.native_table import NativeTable
+from keras_sparse.tables.table import Table
+from keras_sparse.tables.table import TableDescription
+from keras_sparse.tables.table_part import TablePart
+from keras_sparse.tables.table_statistics import table_statistics
+from keras_sparse.utils import checks
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
+
+# A first tier that is full makes room for as many rows as have come at once.
+_PROMOTED_PIECES = 64
+_LEAST_PROMOTED = 256
+
+
+class LocalTable(HasSavedTable, NativeTable, Table):
+    """The table of one process, or what it has of one that ranks share.
+
+    Of a part, keys are those of the whole table.
+    """
+
+    @property
+    def local(self):
+        return self
+
+    def describe(self):
+        fields = dataclasses.fields(TableDescription)
+        return TableDescription(**{each.name: getattr(self, each.name) for each in fields})
+
+    # Rows by their keys.
+
+    def contains(self, keys):
+        keys, held = self._keys_here(keys, "contains")
+        exist = np.zeros(len(held), bool)
+        with tf.init_scope():
+            exist[held] = native.have_rows([self], [tf.constant(keys)])[0].numpy()
+        return exist
+
+    def find(self, keys):
+        exist, records = self.find_records(keys)
+        return FindResult(exist, *self.layout.split(records))
+
+    def find_records(self, keys):
+        """Returns `(exist, records)` of `find`: a record is the row, then its slots."""
+        keys, held = self._keys_here(keys, "find", self.out_of_range == "zero")
+        exist = np.zeros(len(held), bool)
+        with tf.init_scope():
+            of_keys, records = native.read_rows([self], [tf.constant(keys)])
+        exist[held] = of_keys[0].numpy()
+        if held.all():
+            return exist, records[0].numpy()
+        all_records = np.zeros((len(held), records[0].shape[1]), np.float32)
+        all_records[held] = records[0].numpy()
+        return exist, all_records
+
+    def assign(self, keys, rows, slots=None):
+        keys, held = self._keys_here(keys, "assign")
+        records = as_records(len(held), rows, slots, self.layout)
+        self.import_local(TablePart.of_whole(self).local_ids(keys), records[held])
+
+    def erase(self, keys):
+        if self.is_dynamic:
+            keys, _ = self._keys_here(keys, "erase")
+            with tf.init_scope():
+                native.erase_rows([self], [tf.constant(keys)])
+            self.forget_accumulated(tf.constant(keys))
+            return
+        raise NotImplementedError(
+            "Rows must be erased from a dynamic table, as every id of a static one has its row. "
+            "Write others over them: `assign(ids, rows, slots)`. Received: variable "
+            f"'{self.path}' with input_dim={self.input_dim}"
+        )
+
+    def compact(self):
+        self._check_eager("compact")
+        with tf.init_scope():
+            native.compact_tables([self])
+        self.saved_files.forbid_links()
+
+    def promote(self, keys):
+        """Brings rows from lower tiers into the first one, as their next gradient would.
+
+        Lookups move nothing. So a process that only predicts has its hot rows in the first tier
+        when it has named them here.
+
+        Args:
+            keys: int64 array of shape `(n,)`: keys, or ids of the whole table, the hottest last.
+                Where not all fit, the last ones stay. Those without a row are left out.
+
+        Returns:
+            Integer. How many rows came.
+        """
+        keys = tf.reshape(_as_int64(keys), [-1])
+        if self.part is not None and self.part.num_shards > 1:
+            self._check_ids(keys)
+            keys = tf.boolean_mask(keys, self.part.holds(keys))
+        # One after the other, so that the first tier knows which are the last.
+        piece = max(_LEAST_PROMOTED, len(keys) // _PROMOTED_PIECES)
+        num_promoted = 0
+        for first in range(0, len(keys), piece):
+            with tf.init_scope():
+                came, versions = native.promote_rows([self], [keys[first : first + piece]])
+            num_promoted += int(came[0])
+            before, after = versions[0].numpy().tolist()
+            # The rows are still what they were loaded as.
+            if self.loaded_state is not None and self.loaded_state.version == before:
+                self.loaded_state = dataclasses.replace(self.loaded_state, version=after)
+        return num_promoted
+
+    def checked_keys(self, method, keys):
+        return as_keys(keys)
+
+    def _keys_here(self, keys, method, takes_any=False):
+        """Returns the keys that this part owns, and a boolean array: whether it owns each."""
+        self._check_eager(method)
+        keys = as_keys(keys)
+        part: Any = TablePart.of_whole(self)
+        held = part.holds(keys)
+        if method == "contains" and part.input_dim is not None:
+            held &= (keys >= 0) & (keys < part.input_dim)
+        elif not takes_any:
+            check_range(keys, part.input_dim, self.path)
+        return keys[held], held
+
+    def _check_eager(self, method):
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                f"`{method}` must be called outside of a `tf.function`, between two steps. "
+                f"Received: variable '{self.path}'"
+            )
+
+    def _check_ids(self, ids):
+        """Raises unless ids are in the whole static table: one past it may be another rank's."""
+        if self.part.input_dim is not None:
+            tf.debugging.Assert(
+                tf.reduce_all((ids >= 0) & (ids < self.part.input_dim)),
+                [
+                    f"id must be in [0, {self.part.input_dim}) for table '{self.path}'. Received:",
+                    ids,
+                ],
+            )
+
+    def stats(self, frequencies=False):
+        """Returns what is in the table and its tiers, and what they have done, as a dict.
+
+        Args:
+            frequencies: Boolean. Whether to read all rows, as `export`, to count `frequencies` too:
+                of how many rows 0, 1, 2 to 3, 4 to 7, ... steps had a gradient, a dict by the least
+                of these numbers; `None` if the table does not keep them. Defaults to `False`.
+
+        Returns:
+            `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of
+            these the ids that had a row; `created_rows`, made by a gradient; `out_of_range_ids`,
+            read as zeros; `evicted_rows`, let go by the eviction policy; of the admission filter
+            `filtered_ids`, gradients dropped, `waiting_keys` and `filter_bytes`, not among `bytes`:
+            integers. `waited_seconds` that lookups and updates have waited for lower tiers: a
+            float. `peak_first_tier_bytes`: the most that the first tier has held, also while an
+            update needed more than its size. `tiers`: for each tier's name, from the first one
+            down, a dict of integers and a float:
+
+            - `rows` in it, `bytes` of everything there, and `memory_bytes` that a tier beyond
+              memory takes of memory;
+            - `hits` and `misses`: looked-up ids that the first tier had and had not; keys that a
+              lower tier was asked for, once an op, and had and had not;
+            - `promotions`: rows that came up into the first tier, or out of this one;
+            - `demotions`: rows that went down out of the first tier, or into this one;
+            - `read_bytes` and `write_bytes` of records, and `compacted_bytes` that compaction has
+              moved;
+            - `busy_seconds` that reading, writing and erasing rows of a lower tier have taken, in
+              the background too.
+
+            What lower tiers have done is counted since the table got its optimizer.
+            `prefetch`: what became of the lookups that `keras_sparse.data.prefetch_lookups` has
+            staged, where this is the first table of a lookup, as in most layers it is: `staged`,
+            `used` and `dropped` ones; `missed` lookups since the first one that a step had to do
+            by itself; `waited_seconds` that steps have waited for staged lookups, and
+            `hidden_seconds` that these took beyond that; `staleness_max` and `staleness_mean`,
+            updates that the used rows had missed.
+        """
+        return table_statistics(self, frequencies)
+
+    def evict(self, with_rows=False):
+        """Lets go of the rows that the table's eviction policy names, in all tiers.
+
+        Args:
+            with_rows: Boolean. Whether to return the rows instead of their number. Defaults to
+                `False`.
+
+        Returns:
+            Integer. How many rows went. With rows `(keys, records)`: arrays of int64, `(n,)`, and
+            float32, `(n, record_floats)`, as `export` would have given them.
+
+        Raises:
+            ValueError: The table has no policy.
+        """
+        if self.eviction is None:
+            raise ValueError(
+                "`evict` must be called on a table with an eviction policy. Give it one: "
+                "Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). Received: "
+                f"variable '{self.path}' without one"
+            )
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "`evict` must be called outside of a `tf.function`. Call it between two steps, or "
+                f"use `keras_sparse.ops.evict_rows`. Received: variable '{self.path}'"
+            )
+        if not with_rows:
+            return int(native.evict_rows([self], self.eviction)[0])
+        _, keys, records = native.evict_rows([self], self.eviction, with_rows=True)
+        return keys[0].numpy(), records[0].numpy()
+
+    # All rows.
+
+    def export_pieces(self, chunk_rows):
+        part = TablePart.of_whole(self)
+        for piece in self.export_local(chunk_rows):
+            yield piece._replace(keys=part.global_ids(piece.keys))
+
+    def import_(self, keys, records, ages=None, frequencies=None):
+        """Writes rows, creating those that are not there.
+
+        Of a table that is spread over ranks by rows, each rank keeps the rows that it owns and
+        drops the others: give all ranks all rows, or each those of the ranks that it knows of. Of
+        one that is spread by columns, a rank takes the columns of its part.
+
+        Args:
+            keys: int64 array of shape `(n,)`: keys, or ids of the whole table.
+            records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
+                them. Rows alone leave the slots of existing rows as they are.
+            ages: uint32 array of shape `(n,)`, as `export` of a table with ages in the same unit
+                gives them. A table that keeps no ages drops them. Defaults to `None`: the rows have
+                age 0.
+            frequencies: uint32 array of shape `(n,)`, as `export` gives them, likewise. Defaults to
+                `None`: existing rows keep theirs, new rows have 0.
+        """
+        keys = _as_int64(keys)
+        records = tf.convert_to_tensor(records, tf.float32)
+        ages = checks.uint32_array(ages, "ages")
+        frequencies = checks.uint32_array(frequencies, "frequencies")
+        if self.part is not None and self.part.num_shards > 1:
+            self._check_ids(keys)
+            held = self.part.holds(keys)
+            keys = self.part.local_ids(tf.boolean_mask(keys, held))
+            records = tf.boolean_mask(records, held)
+            ages = None if ages is None else tf.boolean_mask(ages, held)
+            frequencies = None if frequencies is None else tf.boolean_mask(frequencies, held)
+        self.import_local(keys, records, ages, frequencies)
+
+    def numpy(self):
+        """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
+        self._refuse_dynamic("read as one array")
+        rows = np.empty((self.input_dim, self.output_dim), np.float32)
+        for piece in self.export_local(max(1, CHUNK_BYTES // (4 * self.record_floats))):
+            rows[piece.keys] = piece.records[:, : self.output_dim]
+        return rows
+
+    def assign_all(self, rows):
+        """Writes all rows of a static table. Slots stay as they are, as in Keras.
+
+        Args:
+            rows: Array or tensor of shape `(input_dim, output_dim)`.
+        """
+        self._refuse_dynamic("assigned")
+        if tuple(rows.shape) != (self.input_dim, self.output_dim):
+            raise ValueError(
+                f"`value` must have the variable's shape {(self.input_dim, self.output_dim)}. "
+                f"Received: value.shape={tuple(rows.shape)} for '{self.path}'"
+            )
+        chunk_rows = max(1, CHUNK_BYTES // (4 * self.output_dim))
+        for first in range(0, self.input_dim, chunk_rows):
+            end = min(first + chunk_rows, self.input_dim)
+            self.import_local(np.arange(first, end), tf.cast(rows[first:end], tf.float32))
+
+    def _refuse_dynamic(self, action):
+        if self.is_dynamic:
+            raise NotImplementedError(
+                f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
+                "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
+                "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
+                "`export` and `import_`. A layer of your own saves it by "
+                "`keras_sparse.saving.save_table`. "
+                f"Received: variable '{self.path}'"
+            )
+
+
+def _as_int64(keys):
+    keys = tf.convert_to_tensor(keys)
+    if not keys.dtype.is_integer:
+        raise TypeError(f"`keys` must be integers. Received: keys of dtype {keys.dtype.name}")
+    return tf.cast(keys, tf.int64)
