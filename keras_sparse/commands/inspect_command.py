@@ -4,9 +4,9 @@ import pathlib
 from keras_sparse.saving import verify
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
-from keras_sparse.saving.checkpoint.table_entry import RowsFile
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.verify_file import read_headers
+from keras_sparse.saving.table_format.table_entry import RowsFile
 from keras_sparse.utils.byte_sizes import bytes_text
 from keras_sparse.utils.checks import is_url
 from keras_sparse.utils.text_table import aligned

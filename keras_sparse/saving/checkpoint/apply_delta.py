@@ -8,10 +8,10 @@ from keras_sparse.saving.checkpoint.load_checkpoint import load_all_but_tables
 from keras_sparse.saving.checkpoint.load_checkpoint import unchanged_unless_all_can
 from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
-from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ranks
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.file_context import in_file_context
+from keras_sparse.saving.table_format.table_loader import TableLoader
 from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils.progress_bar import Progress
 

@@ -3,14 +3,14 @@ import json
 import pathlib
 import zlib
 
-from keras_sparse.saving.checkpoint.table_entry import as_tuples
-from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.damage_error import check_types
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.folder_files import is_plain_name
 from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import sync
+from keras_sparse.saving.table_format.table_entry import as_tuples
+from keras_sparse.saving.table_format.table_entry import TableEntry
 from keras_sparse.utils import checks
 
 FORMAT = "keras_sparse checkpoint"

@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from keras_sparse import native
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
-from keras_sparse.saving.checkpoint.table_entry import RowsFile
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.folder_files import check_files
-from keras_sparse.saving.format.read_chunks import is_of_system
-from keras_sparse.saving.format.read_chunks import read_array
-from keras_sparse.saving.format.read_chunks import read_filter_chunks
+from keras_sparse.saving.format.read_dataset import is_of_system
 from keras_sparse.saving.format.read_dataset import member
+from keras_sparse.saving.table_format.chunks import read_array
+from keras_sparse.saving.table_format.chunks import read_filter_chunks
+from keras_sparse.saving.table_format.table_entry import RowsFile
 from keras_sparse.utils import checks
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 

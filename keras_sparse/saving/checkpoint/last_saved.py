@@ -1,8 +1,8 @@
 import dataclasses
 import pathlib
 
-from keras_sparse.saving.checkpoint.table_entry import RowsFile
-from keras_sparse.saving.checkpoint.table_entry import SegmentFile
+from keras_sparse.saving.table_format.table_entry import RowsFile
+from keras_sparse.saving.table_format.table_entry import SegmentFile
 
 
 @dataclasses.dataclass(frozen=True)

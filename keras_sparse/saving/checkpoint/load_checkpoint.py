@@ -18,7 +18,6 @@ from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
 from keras_sparse.saving.checkpoint.seed_states import read_seed_states
-from keras_sparse.saving.checkpoint.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_at
 from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ranks
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
@@ -26,10 +25,11 @@ from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.external_tables import number_of
 from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.dense_values import DenseValues
-from keras_sparse.saving.keras_files.load_table import check_fits
 from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import LoadReport
 from keras_sparse.saving.keras_files.named_load import named_load
+from keras_sparse.saving.table_format.table_fit import check_fits
+from keras_sparse.saving.table_format.table_loader import TableLoader
 from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils import checks
 from keras_sparse.utils.progress_bar import Progress

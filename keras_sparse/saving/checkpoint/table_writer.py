@@ -1,20 +1,20 @@
 import os
 import pathlib
-import zlib
 
 import numpy as np
 import tensorflow as tf
 
 from keras_sparse import native
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
-from keras_sparse.saving.checkpoint.table_entry import History
-from keras_sparse.saving.checkpoint.table_entry import RowsFile
-from keras_sparse.saving.checkpoint.table_entry import SegmentFile
-from keras_sparse.saving.checkpoint.table_entry import TableEntry
 from keras_sparse.saving.format.folder_files import refuse_link
-from keras_sparse.saving.format.save_filter import MAX_ENTRIES
-from keras_sparse.saving.format.save_filter import save_filter
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
+from keras_sparse.saving.table_format.chunks import ChunkWriter
+from keras_sparse.saving.table_format.chunks import MAX_ENTRIES
+from keras_sparse.saving.table_format.table_entry import History
+from keras_sparse.saving.table_format.table_entry import RowsFile
+from keras_sparse.saving.table_format.table_entry import SegmentFile
+from keras_sparse.saving.table_format.table_entry import TableEntry
+from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.saved_files import may_be_linked
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
@@ -44,6 +44,7 @@ class TableWriter:
         self._folder = folder
         self._data_file = pathlib.Path(data.filename).name
         self._group = data.create_group(str(index))
+        self._writer = ChunkWriter(self._group, check_written)
         self._link_prefix = f"{checkpoint_id}-{index}-"
         self._progress = progress
         self._record_words = variable.record_floats  # more if the table keeps steps
@@ -90,9 +91,7 @@ class TableWriter:
             initial_rows=variable.initial_rows,
             history=self._write_history(),
             parts=parts,
-            filter=save_filter(
-                variable.admission, variable.export_filter(MAX_ENTRIES), self._group
-            ),
+            filter=self._writer.put_filter(variable.admission, variable.export_filter(MAX_ENTRIES)),
             group=self._group.name,
             number=self._number,
             part=variable.part,
@@ -104,7 +103,10 @@ class TableWriter:
         if not rows:
             return None
         ids, values = rows.ids.numpy(), rows.values.numpy()
-        checksums = self._put("accumulated_ids", ids), self._put("accumulated_values", values)
+        checksums = (
+            self._writer.put("accumulated_ids", ids),
+            self._writer.put("accumulated_values", values),
+        )
         return (len(ids), *checksums)
 
     def _write_history(self):
@@ -118,30 +120,21 @@ class TableWriter:
             int(history.table_step),
             num_runs,
             num_numbers,
-            self._put("history_lengths", lengths),
-            self._put("history_numbers", numbers),
+            self._writer.put("history_lengths", lengths),
+            self._writer.put("history_numbers", numbers),
         )
 
     def _write_rows(self, is_complete, is_linked):
-        chunks: list[tuple[int, int, int]] = []
-        for keys, records in self._export(not is_complete, is_linked):
-            name = f"{len(chunks):06d}"
-            checksums = [self._put(f"keys_{name}", keys), self._put(f"records_{name}", records)]
-            chunks.append((len(keys), *checksums))
-            self._progress.add(len(keys))
+        pieces = self._export(not is_complete, is_linked)
+        chunks, _ = self._writer.put_rows(pieces, (), self._progress)
         erased = np.zeros(0, np.int64) if is_complete else self._erased_keys()
         return RowsFile(
             self._data_file,
             self._group.name,
             is_complete,
-            tuple(chunks),
-            (len(erased), self._put("erased", erased)),
+            chunks,
+            (len(erased), self._writer.put("erased", erased)),
         )
-
-    def _put(self, name, array):
-        self._group[name] = array
-        check_written()
-        return zlib.crc32(np.ascontiguousarray(array).data)
 
     def _export(self, only_changed, only_unlinked):
         chunk_rows = max(1, CHUNK_BYTES // (4 * self._record_words + 16))
@@ -154,7 +147,7 @@ class TableWriter:
             cursor = int(cursor)
             self._record_words = records.shape[1]
             if len(keys):
-                yield keys.numpy(), records.numpy()
+                yield RowPiece(keys.numpy(), records.numpy())
 
     def _erased_keys(self):
         with tf.init_scope():
@@ -178,7 +171,7 @@ class TableWriter:
             name = pathlib.Path(path.decode()).name
             end = begin + (number + 7) // 8
             dataset = f"alive_{len(parts):06d}"
-            checksum = self._put(dataset, alive[begin:end])
+            checksum = self._writer.put(dataset, alive[begin:end])
             alive_path = f"{self._group.name}/{dataset}"
             num_rows = int(np.unpackbits(alive[begin:end]).sum())
             parts.append(SegmentFile(name, number, num_rows, self._data_file, alive_path, checksum))

@@ -1,4 +1,3 @@
-import dataclasses
 import pathlib
 import warnings
 
@@ -9,48 +8,13 @@ from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint.checkpoint_manifest import WEIGHTS
 from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
-from keras_sparse.saving.checkpoint.table_entry import TableEntry
+from keras_sparse.saving.checkpoint.saved_part import SavedPart
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.saving.format.folder_files import check_files
 from keras_sparse.saving.format.folder_files import crc32_of
 from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import size_of
-from keras_sparse.tables.table_part import TablePart
 from keras_sparse.utils import checks
-
-
-@dataclasses.dataclass(frozen=True)
-class SavedPart:
-    """A table, or a part of one, in a checkpoint.
-
-    Args:
-        reader: `CheckpointReader`.
-        index: Integer: its number there.
-        rank: Integer: that has saved it.
-        num_ranks: Integer: how many have saved the checkpoint, or `None` for one without ranks.
-    """
-
-    reader: CheckpointReader
-    index: int
-    rank: int
-    num_ranks: int | None
-
-    def is_of(self, num_ranks):
-        """Returns whether it is of a checkpoint that this number of ranks has saved."""
-        return (self.num_ranks or 1) == num_ranks
-
-    @property
-    def table(self) -> TableEntry:
-        """The table's entry in the manifest."""
-        return self.reader.manifest.tables[self.index]
-
-    @property
-    def part(self) -> TablePart:
-        """The part of the table that it is, perhaps all of it."""
-        table = self.table
-        return table.part or TablePart(
-            table.name, table.input_dim, table.output_dim, 0, table.output_dim
-        )
 
 
 class WholeCheckpoint:

@@ -1,1 +1,1 @@
-"""Bytes and JSON of saved tables, their damage, and progress."""
+"""Files and folders of saved models, what a save or load wants, and damage."""

@@ -108,3 +108,11 @@ def _check_stored(dataset, name):
             "A saved table's chunks must be in its file. The file is damaged. Received: "
             f"`{name}` of {claimed} bytes, of which {stored} are stored"
         )
+
+
+def is_of_system(error):
+    """Returns whether an error says nothing of the file: the system has not let it be read.
+
+    h5py raises the same class for what it has read and what is no HDF5, but without a number.
+    """
+    return getattr(error, "errno", None) is not None

@@ -1,23 +1,21 @@
 import contextlib
 import pathlib
-import warnings
 import weakref
 
 import numpy as np
 
-from keras_sparse import native
 from keras_sparse.saving.format.external_tables import load_number
 from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.named_store import NamedStore
-from keras_sparse.saving.format.read_chunks import check_chunks
-from keras_sparse.saving.format.read_chunks import read_chunks
-from keras_sparse.saving.format.read_chunks import read_filter_chunks
 from keras_sparse.saving.format.read_dataset import read_dataset
-from keras_sparse.saving.format.saved_ages import ages_now
-from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.verify_file import verify_file
-from keras_sparse.tables.part_selector import PartSelector
-from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.saving.table_format.chunks import check_chunks
+from keras_sparse.saving.table_format.chunks import read_chunks
+from keras_sparse.saving.table_format.chunks import read_filter_chunks
+from keras_sparse.saving.table_format.saved_ages import ages_now
+from keras_sparse.saving.table_format.saved_table import SavedTable
+from keras_sparse.saving.table_format.table_header import TableHeader
+from keras_sparse.saving.table_format.table_loader import TableLoader
 from keras_sparse.tables.table_part import TablePart
 from keras_sparse.tables.tables_of import table_of
 from keras_sparse.utils.progress_bar import Progress
@@ -129,124 +127,47 @@ def _load(variable, store, load):
             "checkpoint is loaded with it: `keras_sparse.saving.load_checkpoint(model, folder)`. "
             f"Received: datasets {sorted(names)}"
         )
-    header = TableHeader.read(store)
-    check_fits(variable, header)
-    _check_whole(header, store, load)
-    same_slots = has_same_slots(variable, header)
-    has_filter = may_load_filter(variable, header)
+    saved = _SavedInFile(variable.path, TableHeader.read(store), store)
+    loader = TableLoader(variable, [saved])
+    _check_whole(saved.table, store, load)
+    loader.warn_of_losses()
     if file_context().is_rehearsal:
         return
-    variable.forget_accumulated()
-    if has_grown(variable, header):
-        variable.clear()
-    else:
-        variable.set_initial_rows(header.initial_rows)
-        if variable.is_dynamic or not same_slots:
-            native.clear_tables([variable])
-    progress = Progress(header.num_rows, "thousand rows", 1000)
-    cut = PartSelector(TablePart.of_whole(variable))
-    layout = RecordLayout(header.output_dim, header.slot_names if same_slots else ())
-    for piece in read_chunks(header, store):
-        ages = ages_now(piece.ages, header.ages_clock, variable.metadata.ages)
-        piece = piece._replace(records=piece.records[:, : layout.floats], ages=ages)
-        variable.import_local(*cut.rows(piece, layout))
-        progress.add(len(piece.keys))
+    progress = Progress(saved.num_rows, "thousand rows", 1000)
+    loader.load(progress)
     progress.close()
-    if variable.is_dynamic and variable.part is None and variable.num_rows < header.num_rows:
+    if variable.is_dynamic and variable.part is None and variable.num_rows < saved.num_rows:
         raise ValueError(
             f"The rows of '{variable.path}' must have a key each. An older version let ranks train "
             "rows of their own for keys of other ranks: load a file saved before that. Received: "
-            f"{header.num_rows} rows of {variable.num_rows} keys"
+            f"{saved.num_rows} rows of {variable.num_rows} keys"
         )
-    if has_filter:
-        for keys, counts in read_filter_chunks(header, store):
-            keys, counts = cut.entries(header.filter.layout, keys, counts)
-            native.import_filter([variable], [keys], [counts])
 
 
-def has_same_slots(variable, saved):
-    """Returns whether a table keeps the slots of a saved one, with a warning if these are lost.
+class _SavedInFile(SavedTable):
+    """A table in a file of Keras, which always has all of it, in one part.
 
     Args:
-        variable: `LocalTable`.
-        saved: `TableHeader` or `TableEntry`.
+        path: String. Name of the table.
+        header: `TableHeader`.
+        store: What Keras hands to `load_own_variables`.
     """
-    same_slots = _family(saved.rule) == _family(variable.rule) and (
-        saved.slot_names == variable.slot_names
-    )
-    if saved.slot_names and variable.rule is not None and not same_slots:
-        warnings.warn(
-            f"The slots saved with '{variable.path}' are those of rule '{saved.rule}', "
-            f"{saved.slot_names}; the optimizer's rule '{variable.rule}' starts with fresh ones.",
-            stacklevel=2,
-        )
-    return same_slots
 
+    def __init__(self, path, header, store):
+        self.table = header
+        self.part = TablePart(path, header.input_dim, header.output_dim, 0, header.output_dim)
+        self.num_rows = header.num_rows
+        self._store = store
 
-def may_load_filter(variable, saved):
-    """Returns whether a filter takes over what a saved one remembers, with a warning if not.
+    def parts(self):
+        return [(None, self)]
 
-    Args:
-        variable: `LocalTable`.
-        saved: `TableHeader` or `TableEntry`.
-    """
-    if saved.filter is None:
-        return False
-    ours = None if variable.admission is None else variable.admission.layout()
-    if ours != saved.filter.layout:
-        warnings.warn(
-            f"What the admission filter saved with '{variable.path}' remembers of keys that wait "
-            "is dropped, as the table has no filter of the same kind, count and size. Received: "
-            f"saved {saved.filter.layout}, admission {ours}",
-            stacklevel=2,
-        )
-        return False
-    return True
+    def read_pieces(self, folder, part, unit, wanted=None):
+        for piece in read_chunks(self.table, self._store):
+            yield piece._replace(ages=ages_now(piece.ages, self.table.ages_clock, unit))
 
-
-def _family(rule):
-    """The lazy variant of a rule keeps the same slots as the rule itself."""
-    return rule and rule.removeprefix("lazy_")
-
-
-def has_grown(variable, saved):
-    """Returns whether a table that takes over a saved one has other ids: more, or any.
-
-    Ids that are new have the initial rows of this table.
-
-    Args:
-        variable: `LocalTable`.
-        saved: `TableHeader` or `TableEntry`, which fits.
-    """
-    return variable.whole_shape()[0] != saved.input_dim
-
-
-def check_fits(variable, saved):
-    """Raises ValueError unless a saved table has the shape of this one, or may grow into it.
-
-    Args:
-        variable: `LocalTable`, or the `TablePart` of another rank.
-        saved: `TableHeader`, or the `TablePart` of a saved one.
-    """
-    theirs = (saved.input_dim, saved.output_dim)
-    if isinstance(variable, TablePart):
-        path, ours = variable.table, (variable.input_dim, variable.output_dim)
-    else:
-        path, ours = variable.path, variable.whole_shape()
-    can_grow = theirs[0] is not None and (ours[0] is None or ours[0] >= theirs[0])
-    can_grow = can_grow and theirs[1] == ours[1]
-    if theirs != ours and not (can_grow and file_context().is_growing):
-        remedy = (
-            "Give `grow=True` for new ids to have initial rows, or make" if can_grow else "Make"
-        )
-        raise ValueError(
-            "A saved table must have the input_dim and output_dim of the table it is loaded into "
-            "(input_dim=None: dynamic), or with `grow=True` as many ids at most, and not be "
-            f"dynamic. {remedy} the layer with those, or load the file into a model "
-            "that has them, and bring rows over by `export` and `import_`. Received: saved "
-            f"input_dim={theirs[0]}, output_dim={theirs[1]} for '{path}' with "
-            f"input_dim={ours[0]}, output_dim={ours[1]}"
-        )
+    def read_filter(self):
+        return read_filter_chunks(self.table, self._store)
 
 
 def _is_verified(store):

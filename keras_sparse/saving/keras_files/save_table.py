@@ -1,19 +1,16 @@
 import contextlib
-import zlib
-
-import numpy as np
 
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.saving.format.external_tables import save_number
 from keras_sparse.saving.format.named_store import NamedStore
-from keras_sparse.saving.format.save_filter import MAX_ENTRIES
-from keras_sparse.saving.format.save_filter import save_filter
-from keras_sparse.saving.format.saved_ages import seconds_now
-from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
 from keras_sparse.saving.keras_files.shared_file import table_of_all_ranks
 from keras_sparse.saving.keras_files.shared_file import writes_nothing
+from keras_sparse.saving.table_format.chunks import ChunkWriter
+from keras_sparse.saving.table_format.chunks import MAX_ENTRIES
+from keras_sparse.saving.table_format.saved_ages import seconds_now
+from keras_sparse.saving.table_format.table_header import TableHeader
 from keras_sparse.tables.tables_of import table_of
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 from keras_sparse.utils.progress_bar import Progress
@@ -83,23 +80,11 @@ def _pieces(table, description):
 
 
 def _write(table, pieces, entries, store):
-    # Checksums of what is kept of rows beside records.
-    kept: dict[str, list[int]] = {name: [] for name in table.metadata.names}
+    writer = ChunkWriter(store, check_written)
     # Right before the first piece: the ages of all are those of that moment.
     ages_clock = seconds_now() if table.metadata.ages == "seconds" else None
     progress = Progress(table.num_rows, "thousand rows", 1000)
-    chunks: list[tuple[int, int, int]] = []
-    for piece in pieces:
-        number = f"{len(chunks):06d}"
-        store[f"keys_{number}"] = piece.keys
-        store[f"records_{number}"] = piece.records
-        chunks.append((len(piece.keys), _crc32(piece.keys), _crc32(piece.records)))
-        for name, checksums in kept.items():
-            words = getattr(piece, name)
-            store[f"{name}_{number}"] = words
-            checksums.append(_crc32(words))
-        check_written()
-        progress.add(len(piece.keys))
+    chunks, metadata = writer.put_rows(pieces, table.metadata.names, progress)
     progress.close()
     TableHeader(
         input_dim=table.input_dim,
@@ -108,12 +93,8 @@ def _write(table, pieces, entries, store):
         slot_names=table.slot_names,
         record_floats=table.layout.floats,
         initial_rows=table.initial_rows,
-        chunks=tuple(chunks),
-        filter=save_filter(table.admission, entries, store),
+        chunks=chunks,
+        filter=writer.put_filter(table.admission, entries),
         ages_clock=ages_clock,
-        **{name: tuple(checksums) for name, checksums in kept.items()},
+        **metadata,
     ).write(store)
-
-
-def _crc32(array):
-    return zlib.crc32(np.ascontiguousarray(array).data)

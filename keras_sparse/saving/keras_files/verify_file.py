@@ -4,12 +4,12 @@ from typing import NamedTuple
 import h5py
 
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
-from keras_sparse.saving.format.read_chunks import check_chunks
-from keras_sparse.saving.format.read_chunks import is_of_system
+from keras_sparse.saving.format.read_dataset import is_of_system
 from keras_sparse.saving.format.read_dataset import member
-from keras_sparse.saving.format.table_header import TableHeader
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.local_copy import weight_map
+from keras_sparse.saving.table_format.chunks import check_chunks
+from keras_sparse.saving.table_format.table_header import TableHeader
 from keras_sparse.utils import checks
 
 

@@ -16,7 +16,7 @@ from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.training.broadcast_table import broadcast_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.saving.checkpoint.table_loader import TableLoader
+from keras_sparse.saving.table_format.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.utils.progress_bar import Progress
 

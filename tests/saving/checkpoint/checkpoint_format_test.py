@@ -14,11 +14,11 @@ from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Base
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
-from keras_sparse.saving.checkpoint.table_entry import History
-from keras_sparse.saving.checkpoint.table_entry import RowsFile
-from keras_sparse.saving.checkpoint.table_entry import SegmentFile
-from keras_sparse.saving.checkpoint.table_entry import TableEntry
-from keras_sparse.saving.format.table_header import FilterHeader
+from keras_sparse.saving.table_format.table_entry import History
+from keras_sparse.saving.table_format.table_entry import RowsFile
+from keras_sparse.saving.table_format.table_entry import SegmentFile
+from keras_sparse.saving.table_format.table_entry import TableEntry
+from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.row_metadata import RowMetadata
 

@@ -26,7 +26,7 @@ from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import save_delta
 from keras_sparse.saving import save_table
-from keras_sparse.saving.format.saved_ages import latest
+from keras_sparse.saving.table_format.saved_ages import latest
 from keras_sparse.serving import apply_delta
 from pairwise import each_pair
 

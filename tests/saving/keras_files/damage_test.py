@@ -13,7 +13,7 @@ import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
 from keras_sparse.saving import save_table
-from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.table_format.table_header import TableHeader
 
 IDS = np.arange(12).reshape(6, 2) % 8
 TARGETS = np.ones((6, 1))

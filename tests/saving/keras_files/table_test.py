@@ -13,7 +13,7 @@ from keras_sparse import EmbeddingVariable
 from keras_sparse.layers import Embedding
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
-from keras_sparse.saving.format.table_header import TableHeader
+from keras_sparse.saving.table_format.table_header import TableHeader
 
 ADAM = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
 CONSTANTS = {

@@ -5,24 +5,22 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.saving.checkpoint.column_joiner import ColumnJoiner
-from keras_sparse.saving.format.save_filter import MAX_ENTRIES
-from keras_sparse.saving.format.saved_ages import ages_now
-from keras_sparse.saving.format.saved_ages import latest
-from keras_sparse.saving.format.saved_ages import seconds_now
-from keras_sparse.saving.keras_files.load_table import check_fits
-from keras_sparse.saving.keras_files.load_table import has_grown
-from keras_sparse.saving.keras_files.load_table import has_same_slots
-from keras_sparse.saving.keras_files.load_table import may_load_filter
+from keras_sparse.saving.table_format.chunks import MAX_ENTRIES
+from keras_sparse.saving.table_format.column_joiner import ColumnJoiner
+from keras_sparse.saving.table_format.saved_ages import latest
+from keras_sparse.saving.table_format.saved_ages import seconds_now
+from keras_sparse.saving.table_format.table_fit import check_fits
+from keras_sparse.saving.table_format.table_fit import has_grown
+from keras_sparse.saving.table_format.table_fit import has_same_slots
+from keras_sparse.saving.table_format.table_fit import may_load_filter
 from keras_sparse.tables.filter_entries import merge_filters
 from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
-from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.table_part import TablePart
 
 
 class TableLoader:
-    """Loads one table, or what a variable has of it, of a checkpoint.
+    """Loads a saved table, or what this rank has of it.
 
     A table with the rule of the saved one, and its constants, takes over the records as they lay,
     and the rule's history: it goes on bit for bit as if it had never stopped. All others are given
@@ -30,27 +28,26 @@ class TableLoader:
     several ranks.
 
     Args:
-        variable: `LocalTable`.
-        saved: List of `SavedPart`: the whole table.
+        table: `LocalTable`.
+        saved: List of `SavedTable`: the whole table.
     """
 
-    def __init__(self, variable, saved):
-        self._variable = variable
-        self._part = TablePart.of_whole(variable)
-        check_fits(variable, saved[0].part)
+    def __init__(self, table, saved):
+        self._table = table
+        self._part = TablePart.of_whole(table)
+        check_fits(table, saved[0].part)
         self._saved = [each for each in saved if _overlap(self._part, each.part)]
-        histories = [each.reader.history(each.index) for each in self._saved]
-        self._histories = dict(zip(self._saved, histories, strict=True))
-        self.owner = None if variable.rule_owner is None else variable.rule_owner()
-        self._accumulated = None if variable.accumulated is None else self._read_accumulated()
+        self._histories = [each.history for each in self._saved if each.history is not None]
+        self.owner = None if table.rule_owner is None else table.rule_owner()
+        self._accumulated = None if table.accumulated is None else self._read_accumulated()
         # Clocks of ranks differ; steps do not.
-        in_seconds = variable.metadata.ages == "seconds"
-        steps = {(each.step, None if in_seconds else each.table_step) for each in histories}
-        self._has_grown = has_grown(variable, saved[0].part)
+        in_seconds = table.metadata.ages == "seconds"
+        steps = {(each.step, None if in_seconds else each.table_step) for each in self._histories}
+        self._has_grown = has_grown(table, saved[0].part)
         self._is_as_it_lay = (
             not self._has_grown
             and len(steps) == 1
-            and all(_describe(each.table) == _describe(variable) for each in self._saved)
+            and all(_describe(each.table) == _describe(table) for each in self._saved)
         )
 
     def source(self):
@@ -64,9 +61,7 @@ class TableLoader:
 
     def files(self):
         """Returns what names the parts of rows: a tuple of them, in order, for each `SavedPart`."""
-        return tuple(
-            tuple(part.place for _, part in each.reader.parts(each.index)) for each in self._saved
-        )
+        return tuple(tuple(part.place for _, part in each.parts()) for each in self._saved)
 
     def parts(self):
         """Returns pairs of a folder and a part there: what is read of all `SavedPart`."""
@@ -83,8 +78,8 @@ class TableLoader:
             return False
         # Of rows that move in steps without a gradient a delta has only what a rule makes of it,
         # and changes of records have what a table keeps of a row behind nothing but the row.
-        have_moved = any(len(each.run_lengths) > 0 for each in self._histories.values())
-        has_slots = self._variable.metadata.names and self._variable.rule is not None
+        have_moved = any(len(each.run_lengths) > 0 for each in self._histories)
+        has_slots = self._table.metadata.names and self._table.rule is not None
         is_still = not have_moved and not has_slots and not self._has_grown
         return self._is_as_it_lay or is_still
 
@@ -96,7 +91,7 @@ class TableLoader:
         """Yields `(SavedPart, folder, part)` of what comes after `files`, which `files()` gave."""
         for i, each in enumerate(self._saved):
             first = 0 if files is None else len(files[i])
-            for folder, part in each.reader.parts(each.index)[first:]:
+            for folder, part in each.parts()[first:]:
                 yield each, folder, part
 
     def later_history(self):
@@ -120,24 +115,23 @@ class TableLoader:
                 yield erased, piece.keys, records
                 erased = erased[:0]
             if len(erased) > 0:
-                yield erased, erased[:0], np.zeros((0, self._variable.output_dim))
+                yield erased, erased[:0], np.zeros((0, self._table.output_dim))
 
     def _history(self):
         """Returns that which reaches back to the steps of all records."""
-        histories = list(self._histories.values())
-        history = min(histories, key=lambda each: each.first_step)
+        history = min(self._histories, key=lambda each: each.first_step)
         return history._replace(table_step=self._table_step())
 
     def _table_step(self):
         # No row may lie in the future of the clock.
-        return latest([each.table_step for each in self._histories.values()])
+        return latest([each.table_step for each in self._histories])
 
     def _own_history(self):
         """Returns that of a table that takes rows alone, at the clock that tells their ages."""
-        variable = self._variable
+        table = self._table
         with tf.init_scope():
-            (history,) = native.export_history([variable])
-        if variable.metadata.ages == "seconds":
+            (history,) = native.export_history([table])
+        if table.metadata.ages == "seconds":
             return history._replace(table_step=np.uint32(seconds_now()))
         if self._saved[0].table.metadata.ages != "steps":
             return history
@@ -145,11 +139,11 @@ class TableLoader:
 
     def _with_kept_words(self, piece, clock):
         """Returns records with what a table without a rule keeps of rows behind them."""
-        variable, words = self._variable, []
+        table, words = self._table, []
         none = np.zeros(len(piece.keys), np.uint32)
-        if variable.metadata.ages is not None:
+        if table.metadata.ages is not None:
             words.append(np.uint32(clock) - (none if piece.ages is None else piece.ages))
-        if variable.metadata.frequencies:
+        if table.metadata.frequencies:
             words.append(none if piece.frequencies is None else piece.frequencies)
         columns = [each[:, np.newaxis].view(np.float32) for each in words]
         return np.concatenate([piece.records, *columns], axis=1)
@@ -158,7 +152,7 @@ class TableLoader:
         """Returns `(ids, values)` of the accumulated gradients of rows that are this part's."""
         ours, pieces = self._part, []
         for saved in self._saved:
-            ids, values = saved.reader.read_accumulated(saved.index)
+            ids, values = saved.read_accumulated()
             ids, held = PartSelector(ours, saved.part).keys(ids)
             first = saved.part.first_column - ours.first_column
             pieces.append((ids, values[held, max(0, -first) : ours.num_columns - first], first))
@@ -183,9 +177,9 @@ class TableLoader:
 
     def load_accumulated(self):
         """Gives the optimizer what the table has accumulated."""
-        self._variable.forget_accumulated()
+        self._table.forget_accumulated()
         if self._accumulated is not None:
-            self._variable.accumulated.assign(*self._accumulated)
+            self._table.accumulated.assign(*self._accumulated)
 
     def load(self, progress):
         """Loads rows, and what the admission filter remembers.
@@ -193,109 +187,87 @@ class TableLoader:
         Args:
             progress: `Progress` that counts records.
         """
-        variable = self._variable
+        table = self._table
         if not self._has_grown:
-            variable.set_initial_rows(self._saved[0].table.initial_rows)
+            table.set_initial_rows(self._saved[0].table.initial_rows)
         if self._is_as_it_lay:
-            native.restore(variable, self._history())
+            native.restore(table, self._history())
         elif self._has_grown:
-            variable.clear()
+            table.clear()
         else:
-            native.clear_tables([variable])
-            if variable.metadata.ages is not None and variable.rule is None:
+            if table.is_dynamic or not self._same_slots:  # else all rows come with all slots
+                native.clear_tables([table])
+            if self._histories and table.metadata.ages is not None and table.rule is None:
                 # So that a later state's clock says how much older its rows are: see read_changes.
-                native.restore(variable, self._own_history())
+                native.restore(table, self._own_history())
         if not all(_has_columns(each.part, self._part) for each in self._saved):
-            importers = {each: self._caught_up(each) for each in self._saved}
             slot_names = self._saved[0].table.slot_names if self._same_slots else ()
-            for keys, records in ColumnJoiner(self._part, importers, slot_names).read(progress):
-                variable.import_local(keys, records)
+            for keys, records in ColumnJoiner(self._part, self._saved, slot_names).read(progress):
+                table.import_local(keys, records)
         else:
             for saved, folder, part in self._parts_after():
                 erased, pieces = self._read_part(saved, folder, part, progress)
                 if len(erased) > 0:
-                    native.erase_rows([variable], [erased])
+                    native.erase_rows([table], [erased])
                 for piece in pieces:
-                    variable.import_local(*piece)
+                    table.import_local(*piece)
         self._load_filter()
         self.load_accumulated()
 
+    def warn_of_losses(self):
+        """Warns of what a load leaves out: slots of another rule, and another filter's entries."""
+        _ = self._same_slots, self._takes_filter
+
+    @functools.cached_property
+    def _takes_filter(self):
+        return bool(self._filters) and may_load_filter(self._table, self._filters[0].table)
+
+    @property
+    def _filters(self):
+        return [each for each in self._saved if each.table.filter is not None]
+
     @functools.cached_property
     def _same_slots(self):
-        return self._is_as_it_lay or has_same_slots(self._variable, self._saved[0].table)
+        return self._is_as_it_lay or has_same_slots(self._table, self._saved[0].table)
 
     def _read_part(self, saved, folder, part, progress):
-        """Returns what a part changes in the variable.
+        """Returns what a part changes in the table.
 
         Returns:
             `(erased, pieces)`: the keys whose rows go, and then an iterator of `RowPiece` of those
             that come, none of them empty.
         """
         cut = PartSelector(self._part, saved.part)
-        erased, _ = cut.keys(saved.reader.read_erased(folder, part))
+        erased, _ = cut.keys(saved.read_erased(folder, part))
         return erased, self._read_pieces(saved, folder, part, cut, progress)
 
     def _read_pieces(self, saved, folder, part, cut, progress):
-        table = saved.table
-        layout = RecordLayout(table.output_dim, table.slot_names)
-        catch_up = None if self._is_as_it_lay else self._caught_up(saved)
-        same_slots = self._same_slots
-        for keys, raw in saved.reader.read(saved.index, folder, part):
-            progress.add(len(keys))
-            piece = RowPiece(keys, raw)
-            if catch_up is not None:
-                piece = RowPiece(keys, catch_up(raw), **self._kept_words(saved, raw))
+        layout = RecordLayout(saved.table.output_dim, saved.table.slot_names)
+        if self._is_as_it_lay:
+            pieces = saved.read_raw(folder, part)
+        else:
+            pieces = saved.read_pieces(folder, part, self._table.metadata.ages)
+        for piece in pieces:
+            progress.add(len(piece.keys))
             piece = cut.rows(piece, layout)
-            if not same_slots:
-                piece = piece._replace(records=piece.records[:, : self._variable.output_dim])
+            if not self._same_slots:
+                piece = piece._replace(records=piece.records[:, : self._table.output_dim])
             if len(piece.keys) > 0:
                 yield piece
 
-    def _kept_words(self, saved, raw):
-        """Returns what raw records have behind what the rule keeps, by its name in `RowPiece`."""
-        kept, words = {}, raw.view(np.uint32)
-        end = raw.shape[1]
-        if saved.table.metadata.frequencies:
-            end -= 1
-            kept["frequencies"] = words[:, end]
-        if saved.table.metadata.ages is not None:
-            # The word is the step of the last gradient, or the time.
-            clock = self._histories[saved].table_step
-            ages = np.uint32(clock) - words[:, end - 1]
-            in_seconds = saved.table.metadata.ages == "seconds"
-            unit = self._variable.metadata.ages
-            kept["ages"] = ages_now(ages, clock if in_seconds else None, unit)
-        return kept
-
-    def _caught_up(self, saved):
-        """Returns the function that gives records as they are after the last step."""
-        table = saved.table
-        if table.rule is None:
-            return lambda raw: raw[:, : table.record_floats]
-        rule = native.SavedRule(
-            table.rule,
-            table.rule_constants,
-            table.rule_weight_decay,
-            table.output_dim,
-            self._histories[saved],
-            table.metadata.ages is not None,
-            table.metadata.frequencies,
-        )
-        return lambda raw: rule.catch_up(raw).numpy()
-
     def _load_filter(self):
-        some = [each for each in self._saved if each.table.filter is not None]
-        if not some or not may_load_filter(self._variable, some[0].table):
+        some = self._filters
+        if not self._takes_filter:
             return
         layout = some[0].table.filter.layout
         pieces = (
             (number, *PartSelector(self._part, each.part).entries(layout, keys, counts))
             for number, each in enumerate(some)
-            for keys, counts in each.reader.read_filter(each.index)
+            for keys, counts in each.read_filter()
         )
         merged = ((k, c) for _, k, c in pieces) if len(some) == 1 else None
         for keys, counts in merged or merge_filters(layout, pieces, MAX_ENTRIES):
-            native.import_filter([self._variable], [keys], [counts])
+            native.import_filter([self._table], [keys], [counts])
 
 
 def _describe(table):

@@ -1,6 +1,6 @@
 import dataclasses
 
-from keras_sparse.saving.format.table_header import FilterHeader
+from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.row_metadata import RowMetadata
 from keras_sparse.tables.table_part import TablePart

@@ -19,7 +19,7 @@ from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_table
-from keras_sparse.saving.format import save_filter
+from keras_sparse.saving.table_format import chunks
 
 
 @each_filter
@@ -106,7 +106,7 @@ def test_a_smaller_frequency_admits_at_the_next_gradient():
 
 
 def test_many_waiting_keys_are_written_in_chunks(monkeypatch):
-    assert 12 * save_filter.MAX_ENTRIES <= 16 << 20
+    assert 12 * chunks.MAX_ENTRIES <= 16 << 20
     monkeypatch.setattr(
         sys.modules["keras_sparse.saving.keras_files.save_table"], "MAX_ENTRIES", 1000
     )

@@ -1,10 +1,84 @@
+"""The chunks of a saved table: arrays by their names in a store, each with a checksum."""
+
 import zlib
 
 import numpy as np
 
+from keras_sparse.saving.format.read_dataset import is_of_system
 from keras_sparse.saving.format.read_dataset import read_dataset
+from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.row_piece import RowPiece
+from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 from keras_sparse.utils.progress_bar import Progress
+
+MAX_ENTRIES = CHUNK_BYTES // 12  # of a filter, in a chunk
+
+
+class ChunkWriter:
+    """Writes the arrays of a table.
+
+    Args:
+        store: What takes them: `store[name] = array`.
+        check_written: Function without arguments, called once an array is written, which raises
+            what the disk has to say of it.
+    """
+
+    def __init__(self, store, check_written):
+        self._store = store
+        self._check_written = check_written
+
+    def put(self, name, array):
+        """Writes an array, and returns its CRC-32."""
+        self._store[name] = array
+        self._check_written()
+        return zlib.crc32(np.ascontiguousarray(array).data)
+
+    def put_rows(self, pieces, names, progress):
+        """Writes pieces of rows, each as a chunk.
+
+        Args:
+            pieces: Iterable of `RowPiece`.
+            names: The fields to write beside keys and records.
+            progress: `Progress` that counts rows.
+
+        Returns:
+            `(chunks, others)`: a tuple with, for each chunk, its number of rows and the CRC-32 of
+            its keys and of its records; a dict of tuples with those of the other fields.
+        """
+        chunks: list[tuple[int, int, int]] = []
+        others: dict[str, list[int]] = {name: [] for name in names}
+        for piece in pieces:
+            number = f"{len(chunks):06d}"
+            keys_crc32 = self.put(f"keys_{number}", piece.keys)
+            chunks.append(
+                (len(piece.keys), keys_crc32, self.put(f"records_{number}", piece.records))
+            )
+            for name, checksums in others.items():
+                checksums.append(self.put(f"{name}_{number}", getattr(piece, name)))
+            progress.add(len(piece.keys))
+        return tuple(chunks), {name: tuple(checksums) for name, checksums in others.items()}
+
+    def put_filter(self, admission, entries):
+        """Writes what an admission filter remembers.
+
+        Args:
+            admission: The filter, of `keras_sparse.storage`, or `None`.
+            entries: Iterable of `(keys, counts)`: what `export_filter` of the table yields.
+
+        Returns:
+            `FilterHeader`, or `None` if there is nothing to remember.
+        """
+        chunks: list[tuple[int, int | None, int | None, int]] = []
+        for keys, counts in entries:
+            number = f"{len(chunks):06d}"
+            counts_crc32 = self.put(f"filter_counts_{number}", counts)
+            # The counters of a filter that has a fixed number of them have consecutive keys.
+            if int(keys[-1]) - int(keys[0]) == len(keys) - 1 and (np.diff(keys) == 1).all():
+                chunks.append((len(keys), int(keys[0]), None, counts_crc32))
+            else:
+                keys_crc32 = self.put(f"filter_keys_{number}", keys)
+                chunks.append((len(keys), None, keys_crc32, counts_crc32))
+        return FilterHeader(admission.layout(), tuple(chunks)) if chunks else None
 
 
 def read_chunks(header, store):
@@ -90,11 +164,3 @@ def read_array(store, name, dtype, shape, checksum):
             f"`{name}` with CRC-32 {zlib.crc32(array.data):#010x}, saved as {checksum:#010x}"
         )
     return array
-
-
-def is_of_system(error):
-    """Returns whether an error says nothing of the file: the system has not let it be read.
-
-    h5py raises the same class for what it has read and what is no HDF5, but without a number.
-    """
-    return getattr(error, "errno", None) is not None

@@ -13,7 +13,7 @@ class ColumnJoiner:
 
     Args:
         part: `TablePart` that takes.
-        saved: Dict by `SavedPart` of the function that makes records of the raw ones.
+        saved: List of `SavedPart`.
         slot_names: Tuple of strings: the slots to take.
     """
 
@@ -27,7 +27,7 @@ class ColumnJoiner:
     def read(self, progress):
         """Yields `(keys, records)` of the part: ids here, and records without words of steps."""
         window = max(1, CHUNK_BYTES // (4 * self._layout.floats))
-        input_dim = next(iter(self._saved)).part.input_dim  # this table may have more ids
+        input_dim = self._saved[0].part.input_dim  # this table may have more ids
         for first in range(self._part.shard, input_dim, window * self._part.num_shards):
             end = min(first + window * self._part.num_shards, input_dim)
             ids = np.arange(first, end, self._part.num_shards)
@@ -47,11 +47,11 @@ class ColumnJoiner:
             return
         for folder, rows, spans in self._spans[saved]:
             near = [i for i, (low, high) in enumerate(spans) if low <= ids[-1] and high >= ids[0]]
-            for keys, raw in saved.reader.read(saved.index, folder, rows, near):
-                theirs = part.global_ids(keys)
+            for piece in saved.read_pieces(folder, rows, None, near):
+                theirs = part.global_ids(piece.keys)
                 places = np.searchsorted(wanted, theirs)
                 is_here = wanted[np.minimum(places, len(wanted) - 1)] == theirs
-                made = self._saved[saved](raw)[:, : layout.floats]
+                made = piece.records[:, : layout.floats]
                 records[places[is_here]] = made[is_here]
                 progress.add(int(is_here.sum()))
         first = max(part.first_column, self._part.first_column)

@@ -1,0 +1,91 @@
+import functools
+
+import numpy as np
+
+from keras_sparse import native
+from keras_sparse.saving.table_format.saved_ages import ages_now
+from keras_sparse.saving.table_format.saved_table import SavedTable
+from keras_sparse.tables.row_piece import RowPiece
+from keras_sparse.tables.table_part import TablePart
+
+
+class SavedPart(SavedTable):
+    """What a rank has saved of a table in a checkpoint.
+
+    Args:
+        reader: `CheckpointReader`.
+        index: Integer: its number there.
+        rank: Integer: that has saved it.
+        num_ranks: Integer: how many have saved the checkpoint, or `None` for one without ranks.
+    """
+
+    def __init__(self, reader, index, rank, num_ranks):
+        self.reader = reader
+        self.index = index
+        self.rank = rank
+        self._num_ranks = num_ranks
+        self.table = table = reader.manifest.tables[index]
+        self.part = table.part or TablePart(
+            table.name, table.input_dim, table.output_dim, 0, table.output_dim
+        )
+
+    def is_of(self, num_ranks):
+        """Returns whether it is of a checkpoint that this number of ranks has saved."""
+        return (self._num_ranks or 1) == num_ranks
+
+    @functools.cached_property
+    def history(self):
+        return self.reader.history(self.index)
+
+    def parts(self):
+        return self.reader.parts(self.index)
+
+    def read_erased(self, folder, part):
+        return self.reader.read_erased(folder, part)
+
+    def read_raw(self, folder, part):
+        """Yields the `RowPiece` of each chunk, whose records are as they lay in the tiers."""
+        for keys, raw in self.reader.read(self.index, folder, part):
+            yield RowPiece(keys, raw)
+
+    def read_pieces(self, folder, part, unit, wanted=None):
+        for keys, raw in self.reader.read(self.index, folder, part, wanted):
+            yield RowPiece(keys, self._catch_up(raw), **self._metadata_of(raw, unit))
+
+    def read_filter(self):
+        return self.reader.read_filter(self.index)
+
+    def read_accumulated(self):
+        return self.reader.read_accumulated(self.index)
+
+    @functools.cached_property
+    def _catch_up(self):
+        """The function that gives records as they are after the last step."""
+        table = self.table
+        if table.rule is None:
+            return lambda raw: raw[:, : table.record_floats]
+        rule = native.SavedRule(
+            table.rule,
+            table.rule_constants,
+            table.rule_weight_decay,
+            table.output_dim,
+            self.history,
+            table.metadata.ages is not None,
+            table.metadata.frequencies,
+        )
+        return lambda raw: rule.catch_up(raw).numpy()
+
+    def _metadata_of(self, raw, unit):
+        """Returns what raw records have behind what the rule keeps, by its name in `RowPiece`."""
+        kept, words = {}, raw.view(np.uint32)
+        end = raw.shape[1]
+        if self.table.metadata.frequencies:
+            end -= 1
+            kept["frequencies"] = words[:, end]
+        if self.table.metadata.ages is not None:
+            # The word is the step of the last gradient, or the time.
+            clock = self.history.table_step
+            ages = np.uint32(clock) - words[:, end - 1]
+            in_seconds = self.table.metadata.ages == "seconds"
+            kept["ages"] = ages_now(ages, clock if in_seconds else None, unit)
+        return kept

@@ -1,0 +1,1 @@
+"""One way to write a table and one to read it, in files of Keras and in checkpoints."""
