@@ -90,7 +90,7 @@ class RowPart:
         # As layers do: on one rank a table is no part of another.
         if ksd.size() > 1:
             shard = (ksd.rank(), ksd.size())
-            self.variable.part = TablePart(name, *rows.shape, 0, rows.shape[1], *shard)
+            self.variable.table.part = TablePart(name, *rows.shape, 0, rows.shape[1], *shard)
 
     def of(self, rows):
         return rows[self.rows]
@@ -112,7 +112,7 @@ class ColumnPart:
         self.variable = keras_sparse.EmbeddingVariable(len(rows), num_columns)
         self.variable.assign(rows[:, self.columns])
         if ksd.size() > 1:
-            self.variable.part = TablePart(name, *rows.shape, first, num_columns, 0, 1)
+            self.variable.table.part = TablePart(name, *rows.shape, first, num_columns, 0, 1)
 
     def of(self, rows):
         return rows[:, self.columns]

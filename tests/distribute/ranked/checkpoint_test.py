@@ -17,8 +17,8 @@ from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.optimizers.support.step_count import accumulation
-from keras_sparse.saving.checkpoint import table_loader
 from keras_sparse.saving.checkpoint import table_writer
+from keras_sparse.saving.table_format import table_loader
 
 SIZES = [(12, 4), (9, 3), (None, 2)]
 NUM_STEPS = 4  # an epoch

@@ -104,7 +104,7 @@ def test_parts_are_updated_as_the_whole_tables(make, options, decorate):
 def test_some_ranks_may_have_no_part(others, clipping, decorate):
     optimizer = ksd.DistributedOptimizer(SGD(1.0, **clipping))
     table, kernel = keras_sparse.EmbeddingVariable(8, 2, initializer="zeros"), keras.Variable([0.0])
-    table.part = RowPart("a", np.zeros((8, 2))).variable.part
+    table.table.part = RowPart("a", np.zeros((8, 2))).variable.part
     dense = ([kernel], [tf.constant([0.0])]) if others == "a dense variable" else ([], [])
     variables = dense[0] + ([table] if ksd.rank() == 0 else [])
     rows, shape = tf.constant([[3.0, 4.0]]), (table.part or table).shape

@@ -16,8 +16,8 @@ from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.training.broadcast_table import broadcast_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from keras_sparse.saving.table_format.table_loader import TableLoader
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
+from keras_sparse.saving.table_format.table_loader import TableLoader
 from keras_sparse.utils.progress_bar import Progress
 
 HOUR = 3600  # no test takes as long
@@ -102,7 +102,7 @@ def test_one_process_takes_parts_whose_clocks_differ_as_they_lay(folder):
     assert max(clocks) - min(clocks) >= (ksd.size() - 1.5) * HOUR
     whole = EmbeddingVariable(None, 4, seed=9, eviction=POLICY)
     whole.table.set_rule(table.rule, table.table.rule_constants, table.table.rule_weight_decay)
-    loader = TableLoader(whole, parts)
+    loader = TableLoader(whole.table, parts)
     loader.load(Progress(loader.num_records(), "rows", 1))
     # By the latest clock, so that no row lies in its future.
     hours = {int(key): ksd.size() - 1 - int(key) % ksd.size() for key in KEYS}
@@ -120,7 +120,7 @@ def test_a_table_that_is_broadcast_has_the_ages_of_the_root():
     put_ahead(table, 2 - ksd.rank() if ksd.rank() < 2 else 0)
     if ksd.rank() == 0:
         age(table)
-    broadcast_table(table, 0)
+    broadcast_table(table.table, 0)
     expected = broadcast_object(hours_of(table), 0, "expected")
     assert hours_of(table) == expected == {int(key): int(key) % 5 for key in KEYS}
     assert table.evict() == (KEYS % 5 >= 3).sum()
