@@ -12,7 +12,6 @@ from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import named_load
-from keras_sparse.saving.keras_files.save_weights import has_tables
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils import checks
@@ -33,7 +32,7 @@ def verifying(load_weights):
     def load_verified(model, filepath, *args, grow=False, **kwargs):
         checks.boolean(grow, "grow")
         name = pathlib.Path(filepath).name
-        if not has_tables(model) or not name.endswith((".weights.h5", ".weights.json", ".keras")):
+        if not tables_of(model) or not name.endswith((".weights.h5", ".weights.json", ".keras")):
             return load_weights(model, filepath, *args, **kwargs)
         is_growing = grow or file_context().is_growing
         with (

@@ -1,7 +1,7 @@
 import functools
 
-from keras_sparse.saved_model.input_signature import composite_signature
-from keras_sparse.saved_model.input_signature import has_tables
+from keras_sparse.keras_integration.input_signature import composite_signature
+from keras_sparse.keras_integration.input_signature import has_tables
 
 
 def exporting_tables(export):

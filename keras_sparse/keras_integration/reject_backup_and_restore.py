@@ -4,7 +4,7 @@ import keras
 
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.saving.keras_files.save_weights import is_saved_together
+from keras_sparse.keras_integration.save_model import is_saved_together
 from keras_sparse.tables.tables_of import tables_of
 
 _begin_backup = keras.callbacks.BackupAndRestore.on_train_begin

@@ -15,25 +15,25 @@ from keras.src.backend.tensorflow.export import TFExportArchive  # `ExportArchiv
 from keras.src.export import saved_model_export_archive  # `ExportArchive` has no hook for specs
 from keras.src.saving import saving_lib  # what Keras does with memory has no public name
 
-from keras_sparse.distribute.tables.saved_by_rank_0 import saved_by_rank_0
-from keras_sparse.distribute.tables.saved_by_rank_0 import silent_on_other_ranks
-from keras_sparse.optimizers.support.finite_gradients import check_finite
-from keras_sparse.optimizers.support.finite_gradients import of_inner_optimizer
-from keras_sparse.saved_model.export_formats import exporting_tables
-from keras_sparse.saved_model.input_signature import default_signature
-from keras_sparse.saved_model.input_signature import keeping_composites
-from keras_sparse.saved_model.input_signature import knowing_inputs
-from keras_sparse.saved_model.input_signature import naming_components
-from keras_sparse.saved_model.input_signature import remembering_calls
+from keras_sparse.keras_integration.export_model import exporting_tables
+from keras_sparse.keras_integration.finite_gradients import check_finite
+from keras_sparse.keras_integration.finite_gradients import of_inner_optimizer
+from keras_sparse.keras_integration.input_signature import default_signature
+from keras_sparse.keras_integration.input_signature import keeping_composites
+from keras_sparse.keras_integration.input_signature import knowing_inputs
+from keras_sparse.keras_integration.input_signature import naming_components
+from keras_sparse.keras_integration.input_signature import remembering_calls
+from keras_sparse.keras_integration.reject_backup_and_restore import begin_backup
+from keras_sparse.keras_integration.reject_backup_and_restore import begin_tensorboard
+from keras_sparse.keras_integration.save_model import carefully
+from keras_sparse.keras_integration.save_model import is_memory_sufficient
+from keras_sparse.keras_integration.saved_by_rank_0 import saved_by_rank_0
+from keras_sparse.keras_integration.saved_by_rank_0 import silent_on_other_ranks
 from keras_sparse.saved_model.saved_model_scope import knowing_its_save
 from keras_sparse.saved_model.saved_model_scope import traced_for_saved_model
 from keras_sparse.saved_model.saved_model_scope import writing_plain_ops
 from keras_sparse.saving.keras_files.hdf5_write_errors import open_carefully
 from keras_sparse.saving.keras_files.load_weights import verifying
-from keras_sparse.saving.keras_files.refuse_callbacks import begin_backup
-from keras_sparse.saving.keras_files.refuse_callbacks import begin_tensorboard
-from keras_sparse.saving.keras_files.save_weights import carefully
-from keras_sparse.saving.keras_files.save_weights import is_memory_sufficient
 
 # What `tf.keras` is: by that name TensorFlow may have the old Keras, or look for it in vain.
 _tf_keras_models = importlib.import_module("keras._tf_keras.keras.models")
