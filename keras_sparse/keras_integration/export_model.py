@@ -1,7 +1,13 @@
 import functools
 
+import keras
+import tensorflow as tf
+
 from keras_sparse.keras_integration.input_signature import composite_signature
+from keras_sparse.keras_integration.input_signature import has_composites
 from keras_sparse.keras_integration.input_signature import has_tables
+from keras_sparse.keras_integration.input_signature import spec_of
+from keras_sparse.saved_model.saved_model_scope import traced_for_saved_model
 
 
 def exporting_tables(export):
@@ -24,6 +30,21 @@ def exporting_tables(export):
             )
         if input_signature is None:
             input_signature = composite_signature(model)
-        return export(model, filepath, format, verbose, input_signature, **kwargs)
+        if not has_composites(input_signature):
+            return export(model, filepath, format, verbose, input_signature, **kwargs)
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint("serve", _endpoint(model, input_signature))
+        archive.write_out(filepath, verbose=verbose is None or verbose)
+        return None
 
     return exporting
+
+
+@traced_for_saved_model
+def _endpoint(model, signature):
+    """Returns a function of a model with a trace, as `add_endpoint` takes one of any inputs."""
+    specs = keras.tree.map_structure(spec_of, signature)
+    function = tf.function(model.__call__, input_signature=specs, autograph=False)
+    function.get_concrete_function()
+    return function
