@@ -51,7 +51,7 @@ def composite_signature(model):
 
 def _shapes(structure):
     """Yields each shape in the dict that Keras has of a model's inputs."""
-    children = [*structure.values()] if isinstance(structure, dict) else structure
+    children = [*structure.values()] if isinstance(structure, dict) else structure or ()
     if all(isinstance(each, (int, type(None))) for each in children):
         yield children
     else:
