@@ -15,7 +15,6 @@ if sys.argv[:1] == ["-m"] and " -m keras_sparse " in f" {' '.join(sys.orig_argv)
 from keras_sparse import distribute as distribute
 
 # isort: split
-from keras_sparse import _keras_patches  # noqa: F401  (for its effect)
 from keras_sparse import callbacks as callbacks
 from keras_sparse import data as data
 from keras_sparse import layers as layers
@@ -25,6 +24,7 @@ from keras_sparse import saving as saving
 from keras_sparse import serving as serving
 from keras_sparse import storage as storage
 from keras_sparse.distribute.sok_init import init as init
+from keras_sparse.keras_integration import replaced_attributes  # noqa: F401  (for its effect)
 from keras_sparse.storage.cbf_filter import CBFFilter as CBFFilter
 from keras_sparse.storage.counter_filter import CounterFilter as CounterFilter
 from keras_sparse.storage.global_step_evict import GlobalStepEvict as GlobalStepEvict

@@ -4,7 +4,6 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
-import inspect
 import os
 from typing import Any
 
@@ -76,14 +75,10 @@ def is_for_saved_model():
     return save_context.in_save_context() and not tf.executing_eagerly()
 
 
-def is_writing_archive():
-    """Returns whether `ExportArchive.write_out` runs, whose endpoints are all the functions."""
-    return _context.get().is_verbose is not None
-
-
 def is_looking_for_resources():
     """Returns whether `ExportArchive.write_out` only looks for what `tf.saved_model.save` takes."""
-    return is_writing_archive() and _context.get().save is None
+    context = _context.get()
+    return context.is_verbose is not None and context.save is None
 
 
 def traced_for_saved_model(function):
@@ -101,43 +96,6 @@ def traced_for_saved_model(function):
             return function(*args, **kwargs)
 
     return traced
-
-
-def writing_plain_ops(write_out):
-    """Returns `ExportArchive.write_out` of Keras that has its endpoints traced for a SavedModel.
-
-    They are copies: the functions that `add_endpoint` gave go on with what they have traced.
-    """
-
-    @functools.wraps(write_out)
-    def writing(archive, *args, **kwargs):
-        bound = inspect.signature(write_out).bind(archive, *args, **kwargs)
-        is_verbose = bool(bound.arguments.get("verbose", True))
-        found = archive._tf_trackable
-        endpoints = {name: getattr(found, name) for name in archive._endpoint_names}
-        try:
-            with in_saved_model_context(is_verbose=is_verbose):
-                for name, function in endpoints.items():
-                    setattr(found, name, _traced_anew(function))
-                return write_out(archive, *args, **kwargs)
-        finally:
-            for name, function in endpoints.items():
-                setattr(found, name, function)
-
-    return writing
-
-
-@traced_for_saved_model
-def _traced_anew(function):
-    """Returns a copy of a `tf.function` with all its traces made anew, in their order."""
-    copy = function._clone(None)
-    if function.input_signature is not None:
-        copy.get_concrete_function()
-        return copy
-    for trace in function._list_all_concrete_functions():
-        args, kwargs = trace.structured_input_signature
-        copy.get_concrete_function(*args, **kwargs)
-    return copy
 
 
 def knowing_its_save(save):

@@ -13,6 +13,7 @@ import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
 from keras_sparse.saving import load_checkpoint
+from keras_sparse.saving import load_weights
 from keras_sparse.saving import save_checkpoint
 from keras_sparse.saving import verify
 from table_twins import STACKS
@@ -116,6 +117,8 @@ def load(model, path, **options):
     """Returns the model, with what has been saved."""
     if path.is_dir():
         load_checkpoint(model, path, verbose=False, **options)
+    elif "grow" in options:
+        load_weights(model, path, **options)
     else:
         model.load_weights(path, **options)
     return model

@@ -5,7 +5,6 @@ import pathlib
 import tempfile
 import uuid
 
-import h5py
 import keras
 import numpy as np
 import tensorflow as tf
@@ -30,6 +29,7 @@ from keras_sparse.saving.format import partial_folder
 from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.folder_files import crc32_of
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
+from keras_sparse.saving.keras_files.hdf5_write_errors import new_hdf5_file
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.utils import checks
 from keras_sparse.utils.progress_bar import Progress
@@ -151,7 +151,7 @@ class _Written:
             self._rank_folder = _new_rank_folder(folder)
         self._id = checkpoint_id
         self._step, self._count = _steps_of(model)
-        with external_tables() as tables, hdf5_write_errors(), self._folder_of_weights() as weights:
+        with external_tables() as tables, self._folder_of_weights() as weights:
             model.save_weights(weights / WEIGHTS)
         _check_complete(model, tables)
         self._numbers = [i for i, each in enumerate(tables) if is_saved_here(each)]
@@ -178,7 +178,7 @@ class _Written:
         num_rows = sum(variable.num_rows for variable in self._tables)
         progress = Progress(num_rows, "thousand rows", 1000, verbose)
         folder = self._rank_folder
-        with hdf5_write_errors(), h5py.File(folder / f"rows-{self._id}.h5", "w") as data:
+        with hdf5_write_errors(), new_hdf5_file(folder / f"rows-{self._id}.h5") as data:
             for index, variable in enumerate(self._tables):
                 number = self._numbers[index] if size() > 1 else None
                 writer = TableWriter(variable, index, folder, data, self._id, progress, number)

@@ -1,6 +1,6 @@
 """What a save or a load of Keras' files wants of the code that Keras calls for each layer.
 
-Keras gives that code a store alone, and h5py's files their path: nothing else reaches it.
+Keras gives that code a store alone: nothing else reaches it.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ class FileContext:
     Attributes:
         tables: List that gets the tables that lie elsewhere: see `external_tables`.
         shared_file: The file that ranks write together: see `rank_0_file`.
-        disks: List that gets the files that are opened: see `hdf5_write_errors`.
+        disks: List that gets the files that `new_hdf5_file` makes: see `hdf5_write_errors`.
         verified: `pathlib.Path` of the file that `load_weights` has verified and loads now.
         is_rehearsal: Boolean. Whether tables only see whether they could be loaded.
         is_growing: Boolean. Whether a table may take over one of fewer rows.

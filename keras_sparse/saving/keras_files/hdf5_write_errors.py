@@ -1,7 +1,6 @@
 import contextlib
 import errno
 import fcntl
-import functools
 import io
 import os
 import sys
@@ -16,7 +15,7 @@ from keras_sparse.saving.keras_files.interrupts import let_interrupt
 
 @contextlib.contextmanager
 def hdf5_write_errors():
-    """While this is entered, HDF5 files may be written to a disk that is full.
+    """While this is entered, files of `new_hdf5_file` may be written to a disk that is full.
 
     HDF5 ends the process where it closes a file that it could not write. So it never hears of a
     write that fails, nor of Ctrl-C in the middle of one: the first error is kept, and raised by
@@ -33,6 +32,14 @@ def hdf5_write_errors():
     finally:
         if not isinstance(sys.exception(), (KeyboardInterrupt, SystemExit)):
             _check(disks)
+
+
+def new_hdf5_file(path):
+    """Returns an empty `h5py.File` to write to, of those that `hdf5_write_errors` closes."""
+    disk = _Disk(path)
+    file_context().disks.append(disk)
+    disk.hdf5 = h5py.File(disk, "w")
+    return disk.hdf5
 
 
 def check_written():
@@ -97,20 +104,3 @@ def _check(disks):
     for disk in disks:
         if disk.error is not None:
             raise disk.error
-
-
-_open = h5py.File.__init__
-
-
-@functools.wraps(_open)
-def open_carefully(self, name, mode="r", *args, **kwargs):
-    """`h5py.File.__init__`, which keeps the errors of a new file's disk for `hdf5_write_errors`."""
-    disks = file_context().disks
-    is_plain = isinstance(name, (str, os.PathLike)) and not args and "driver" not in kwargs
-    if disks is None or mode != "w" or not is_plain:
-        _open(self, name, mode, *args, **kwargs)
-        return
-    disk = _Disk(name)
-    disks.append(disk)
-    _open(self, disk, mode, **kwargs)
-    disk.hdf5 = self

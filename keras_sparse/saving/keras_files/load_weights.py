@@ -1,61 +1,81 @@
 import functools
-import pathlib
 import warnings
+
+import keras
 
 from keras_sparse.optimizers.support.started_mean import forget_started_mean
 from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.saving.format.external_tables import are_tables_external
-from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import named_load
-from keras_sparse.saving.keras_files.save_weights import has_tables
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils import checks
 
 
-def verifying(load_weights):
-    """Makes `load_weights` of Keras load all of a file into a model with tables, or nothing.
+def load_weights(model, filepath, skip_mismatch=False, grow=False, objects_to_skip=None):
+    """Loads weights as `model.load_weights`, also into tables with more rows than the saved ones.
+
+    Args:
+        model: Built `keras.Model`.
+        filepath: Path or URL of a `.weights.h5`, a `.weights.json` or a `.keras` file.
+        skip_mismatch: Boolean. Whether to load what file and model have in common, by names, and
+            to warn of the rest. Defaults to `False`.
+        grow: Boolean. Whether a table may have more rows than the saved one, or be a dynamic one
+            where that was static. Rows that were not saved are initial ones. Defaults to `False`.
+        objects_to_skip: Layers that are left as they are. Defaults to `None`.
+
+    Example:
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "items.weights.h5")
+    >>> def catalogue(num_items):
+    ...     layer = keras_sparse.layers.Embedding(num_items, 4, "sum")
+    ...     return keras.Sequential([keras.Input((2,), dtype="int64"), layer])
+    >>> catalogue(1000).save_weights(path)
+    >>> keras_sparse.saving.load_weights(catalogue(1500), path, grow=True)
+    """
+    options = {} if objects_to_skip is None else {"objects_to_skip": objects_to_skip}
+    with in_file_context(is_growing=checks.boolean(grow, "grow")):
+        keras.saving.load_weights(model, filepath, skip_mismatch, **options)
+
+
+def loading_whole(load_weights_only):
+    """Makes Keras load all of a file into a model with tables, or nothing.
 
     Keras loads layer by layer, and what it cannot load it finds when it comes to it: the tables
     before are loaded then. So all tables are checked first. Then Keras loads the file once while
     tables only see whether they could be loaded; if anything fails, all else gets back
-    what it had. Then it loads the file. With `grow=True` tables may have more rows than the saved
-    ones, or be dynamic. Layers that have other places in the file, and all with
+    what it had. Then it loads the file. Layers that have other places in the file, and all with
     `skip_mismatch=True`, are loaded by their names.
     """
 
-    @functools.wraps(load_weights)
-    def load_verified(model, filepath, *args, grow=False, **kwargs):
-        checks.boolean(grow, "grow")
-        name = pathlib.Path(filepath).name
-        if not has_tables(model) or not name.endswith((".weights.h5", ".weights.json", ".keras")):
-            return load_weights(model, filepath, *args, **kwargs)
-        is_growing = grow or file_context().is_growing
-        with (
-            local_copy(checks.path(filepath, "filepath")) as path,
-            in_file_context(is_growing=is_growing),
-        ):
+    @functools.wraps(load_weights_only)
+    def load(model, filepath, skip_mismatch=False, objects_to_skip=None):
+        options = {"skip_mismatch": skip_mismatch, "objects_to_skip": objects_to_skip}
+        if not model.built or not tables_of(model):
+            load_weights_only(model, filepath, **options)
+            return
+        with local_copy(checks.path(filepath, "filepath")) as path:
             verify_file(path)
             if are_tables_external():  # whoever loads them restores the other variables
-                return load_weights(model, path, *args, **kwargs)
+                load_weights_only(model, path, **options)
+                return
             with in_file_context(verified=path.resolve()):
-                if not _load_by_names(model, path, *args, **kwargs):
-                    _load_by_order(load_weights, model, path, *args, **kwargs)
+                if not _load_by_names(model, path, **options):
+                    _load_by_order(load_weights_only, model, path, **options)
         _go_back_to_update(model)
-        return None
 
-    return load_verified
+    return load
 
 
-def _load_by_names(model, path, skip_mismatch=False, objects_to_skip=None, **unknown):
+def _load_by_names(model, path, skip_mismatch, objects_to_skip):
     """Loads a file by names where that is asked for, or needed; returns whether it did."""
     with named_load(model, path, objects_to_skip) as named:
-        if named is None or unknown or not (skip_mismatch or named.moved()):
+        if named is None or not (skip_mismatch or named.moved()):
             return False
         before = DenseValues(model)
         try:
@@ -78,12 +98,12 @@ def _check_table(table, store):
         load_table(table, store)
 
 
-def _load_by_order(load_weights, model, path, *args, **kwargs):
+def _load_by_order(load_weights_only, model, path, **options):
     with explaining(model, path):
-        _rehearse(load_weights, model, path, *args, **kwargs)
+        _rehearse(load_weights_only, model, path, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the rehearsal has shown them
-        load_weights(model, path, *args, **kwargs)
+        load_weights_only(model, path, **options)
 
 
 def _go_back_to_update(model):
@@ -97,15 +117,15 @@ def _go_back_to_update(model):
             "Weights must be loaded between two updates, or a checkpoint be loaded, which has all "
             "accumulated gradients. The gradients since the last update are dropped. "
             f"Received: {count % steps} of {steps} steps accumulated",
-            stacklevel=3,
+            stacklevel=6,  # who calls `model.load_weights`
         )
 
 
-def _rehearse(load_weights, model, *args, **kwargs):
+def _rehearse(load_weights_only, model, path, **options):
     before = DenseValues(model)
     try:
         with in_file_context(is_rehearsal=True):
-            load_weights(model, *args, **kwargs)
+            load_weights_only(model, path, **options)
     except BaseException:
         before.restore()
         raise

@@ -79,7 +79,10 @@ def check_fits(table, saved):
     can_grow = can_grow and theirs[1] == ours[1]
     if theirs != ours and not (can_grow and file_context().is_growing):
         remedy = (
-            "Give `grow=True` for new ids to have initial rows, or make" if can_grow else "Make"
+            "Give `grow=True` to `keras_sparse.saving.load_weights` for new ids to have initial "
+            "rows, or make"
+            if can_grow
+            else "Make"
         )
         raise ValueError(
             "A saved table must have the input_dim and output_dim of the table it is loaded into "

@@ -52,7 +52,7 @@ def test_ids_that_are_new_begin_on_their_ranks(way, input_dim, places, folder):
         train(model, IDS[:3])
     if way == "weights":
         saved.save_weights(folder / "a.weights.h5")
-        grown.load_weights(folder / "a.weights.h5", grow=True)
+        saving.load_weights(grown, folder / "a.weights.h5", grow=True)
     else:
         saving.save_checkpoint(saved, folder / "a", verbose=False)
         saving.load_checkpoint(grown, folder / "a", verbose=False, grow=True)

@@ -177,7 +177,7 @@ def test_ctrl_c_in_the_middle_of_a_write_does_not_reach_hdf5(tmp_path, monkeypat
 
     def write():
         with hdf5_write_errors.hdf5_write_errors():
-            files.append(h5py.File(tmp_path / "file.h5", "w"))
+            files.append(hdf5_write_errors.new_hdf5_file(tmp_path / "file.h5"))
             monkeypatch.setattr(hdf5_write_errors._Disk, "truncate", interrupt)
             files[0]["data"] = [1, 2, 3]
 
@@ -196,7 +196,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(name, tmp_path):
     path = tmp_path / f"{name}.h5"
     too_large = pytest.raises(OSError, match="File too large")
     with too_large as raised, files_of_at_most(10_000), hdf5_write_errors.hdf5_write_errors():
-        h5py.File(path, "w")["data"] = [1.0] * 100_000
+        hdf5_write_errors.new_hdf5_file(path)["data"] = [1.0] * 100_000
     assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(path))
 
 
@@ -209,7 +209,7 @@ def test_a_file_that_is_read_is_not_overwritten(tmp_path):
             pytest.raises(BlockingIOError, match=f"open elsewhere .*{path.name}"),
             hdf5_write_errors.hdf5_write_errors(),
         ):
-            h5py.File(path, "w")
+            hdf5_write_errors.new_hdf5_file(path)
     assert path.read_bytes() == before
 
 

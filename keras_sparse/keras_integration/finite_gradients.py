@@ -21,12 +21,3 @@ def check_finite(self, grads):
         grads = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
     is_finite = _check_finite(self, grads)
     return is_finite if true_on_all_ranks is None else true_on_all_ranks(is_finite)
-
-
-def of_inner_optimizer(self, name):
-    """`LossScaleOptimizer.__getattr__`: of several optimizers inside, Keras' callbacks look for
-    the list, and whoever asks for the one rate hears why there is none.
-    """
-    if name in ("optimizers", "learning_rate") and "inner_optimizer" in vars(self):
-        return getattr(self.inner_optimizer, name)
-    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

@@ -8,9 +8,6 @@ import keras
 import tensorflow as tf
 from keras.src.export.export_utils import make_tf_tensor_spec
 
-from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
-from keras_sparse.saved_model.saved_model_scope import is_writing_archive
-
 _COMPONENTS = {
     tf.RaggedTensorSpec: ("values", "row_splits"),
     tf.SparseTensorSpec: ("indices", "values", "dense_shape"),
@@ -25,32 +22,41 @@ def has_tables(model):
 
 
 def composite_signature(model):
-    """Returns the signature of a model with tables and ragged or sparse inputs, `None` for others.
-
-    Its inputs are those that a `keras.Input` declares so, or that the model was called with.
+    """Returns the signature of a model with tables and declared ragged or sparse inputs.
 
     Args:
         model: `keras.Model`.
 
     Returns:
-        List with the structure of each argument, of `keras.KerasTensor` or `tf.TypeSpec`.
+        List with the structure of each argument, of `keras.KerasTensor`. `None` for other models,
+        whose signature Keras knows.
 
     Raises:
-        ValueError: The model was called with such inputs in a way that gives no signature.
+        ValueError: The inputs may have been ragged: Keras has noted a shape of them alone.
     """
     if not has_tables(model):
         return None
     declared = _declared_inputs(model)
-    called = vars(model).get("specs_of_call", [])
-    if called is None and not _num_composites(declared):
+    shapes = getattr(model, "_build_shapes_dict", None) or {}
+    if not declared and any(None in shape[1:] for shape in _shapes(shapes)):
         raise ValueError(
-            "The signature of a model with ragged or sparse inputs must be known. Call it once "
-            "with tensors alone, as its first arguments, or export it by `model.export(path, "
-            "input_signature=[tf.RaggedTensorSpec((None, None), tf.int64)])`, with a spec for each "
-            f"argument. Received: model '{model.name}', called with other arguments beside them"
+            "The signature of a model of your own class must be given if an input has an axis of "
+            "any length: Keras does not note whether it is ragged. Export it by "
+            "`model.export(path, input_signature=[tf.RaggedTensorSpec((None, None), tf.int64)])`, "
+            f"with a spec for each argument. Received: model '{model.name}' with inputs of the "
+            f"shapes {dict(shapes)}"
         )
-    signature = max(declared, called or [], key=_num_composites)
-    return signature if _num_composites(signature) else None
+    return declared if has_composites(declared) else None
+
+
+def _shapes(structure):
+    """Yields each shape in the dict that Keras has of a model's inputs."""
+    children = [*structure.values()] if isinstance(structure, dict) else structure or ()
+    if all(isinstance(each, (int, type(None))) for each in children):
+        yield children
+    else:
+        for each in children:
+            yield from _shapes(each)
 
 
 def _declared_inputs(model):
@@ -59,57 +65,12 @@ def _declared_inputs(model):
     return [functional.input] if hasattr(functional, "_inputs_struct") else []
 
 
-def remembering_calls(call):
-    """Returns `keras.Model.__call__` that `composite_signature` knows the ragged inputs of."""
+def spec_of(x):
+    """Returns the `tf.TypeSpec` of a tensor, a spec or a `keras.KerasTensor`, with any batch size.
 
-    @functools.wraps(call)
-    def calling(model, *args, **kwargs):
-        leaves = keras.tree.flatten((args, kwargs))
-        is_composite = any(isinstance(x, (tf.RaggedTensor, tf.SparseTensor)) for x in leaves)
-        if is_composite and not is_for_saved_model():
-            vars(model)["specs_of_call"] = _specs_of_call(model, args, kwargs)  # not tracked
-        return call(model, *args, **kwargs)
-
-    return calling
-
-
-def _specs_of_call(model, args, kwargs):
-    """Returns a spec for each argument, or `None` unless tensors are the first arguments."""
-    names = [*inspect.signature(model.call).parameters]
-    places = {names.index(name): each for name, each in kwargs.items() if name in names}
-    places |= dict(enumerate(args))
-    options = (bool, str, type(None))
-    data = [place for place in sorted(places) if not isinstance(places[place], options)]
-    specs = [keras.tree.map_structure(_spec_of_value, places[place]) for place in data]
-    is_known = data == [*range(len(data))] and None not in keras.tree.flatten(specs)
-    return specs if is_known else None
-
-
-def _spec_of_value(x):
-    """Returns the spec of a tensor or array with any batch size, or `None` for anything else."""
-    if isinstance(x, tf.RaggedTensor) and x.shape.rank is None:
-        return None
-    if isinstance(x, tf.RaggedTensor):
-        axes = (None,) * (x.ragged_rank + 1)
-        shape = (*axes, *x.shape[len(axes) :])
-        return tf.RaggedTensorSpec(shape, x.dtype, x.ragged_rank, x.row_splits.dtype)
-    if isinstance(x, tf.SparseTensor):
-        rank = x.shape.rank
-        return None if rank is None else tf.SparseTensorSpec((None,) * rank, x.dtype)
-    if not (hasattr(x, "shape") and hasattr(x, "dtype")):
-        return None
-    shape = tf.TensorShape(x.shape)
-    return tf.TensorSpec((None, *shape[1:]) if shape.rank else shape, x.dtype)
-
-
-def keeping_composites(make_spec):
-    """Returns `make_tf_tensor_spec` of Keras that keeps ragged and sparse specs what they are."""
-
-    @functools.wraps(make_spec)
-    def making(x, *args, **kwargs):
-        return _composite_spec(x) or make_spec(x, *args, **kwargs)
-
-    return making
+    Keras' own function makes a dense one of all.
+    """
+    return _composite_spec(x) or make_tf_tensor_spec(x)
 
 
 def _composite_spec(x):
@@ -123,48 +84,20 @@ def _composite_spec(x):
     return None
 
 
-def _num_composites(signature):
-    leaves = keras.tree.flatten(signature)
-    return sum(_composite_spec(x) is not None for x in leaves)
-
-
-def naming_components(get_concrete_fn):
-    """Returns `_get_concrete_fn` of Keras' archives whose functions are called by tensors.
-
-    An endpoint keeps its ragged and sparse arguments; a signature, as servers use it, has none.
-    """
-
-    @functools.wraps(get_concrete_fn)
-    def getting(archive, endpoint):
-        function = get_concrete_fn(archive, endpoint)
-        signature = archive._endpoint_signatures.get(endpoint)
-        return by_components(function, signature) if _num_composites(signature) else function
-
-    return getting
-
-
-def default_signature(default):
-    """Returns `_default_save_signature` of Keras' models, which `tf.saved_model.save` asks for."""
-
-    def finding(model):
-        if is_writing_archive():  # which looks for hash tables, and would trace this for nothing
-            return None
-        signature = composite_signature(model)
-        return by_components(model.__call__, signature) if signature else default.fget(model)
-
-    return property(finding)
+def has_composites(signature):
+    """Returns whether a signature, or `None`, has a ragged or sparse input."""
+    return any(_composite_spec(x) is not None for x in keras.tree.flatten(signature))
 
 
 def knowing_inputs(save):
-    """Returns `tf.saved_model.save`, which would write no signature of a model without a known one.
-
-    It passes over what the property above raises.
-    """
+    """Returns `tf.saved_model.save` that writes the ragged and sparse inputs of a model as such."""
 
     @functools.wraps(save)
     def saving(obj, export_dir, signatures=None, *args, **kwargs):
         if isinstance(obj, keras.Model) and signatures is None:
-            composite_signature(obj)
+            signature = composite_signature(obj)
+            if signature:
+                signatures = {"serving_default": by_components(obj.__call__, signature)}
         return save(obj, export_dir, signatures, *args, **kwargs)
 
     return saving
@@ -175,7 +108,7 @@ def by_components(function, signature):
 
     Outputs are split in the same way: C++ servers read dense tensors alone.
     """
-    specs = keras.tree.map_structure(keeping_composites(make_tf_tensor_spec), signature)
+    specs = keras.tree.map_structure(spec_of, signature)
     names = _names(getattr(function, "python_function", function), specs)
     leaves = keras.tree.flatten(specs)
     parts = [_components(*each) for each in zip(leaves, names, strict=True)]

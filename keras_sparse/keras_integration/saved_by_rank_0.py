@@ -1,7 +1,6 @@
 """How ranks write one SavedModel together."""
 
 import functools
-import inspect
 
 import tensorflow as tf
 
@@ -40,19 +39,6 @@ def saved_by_rank_0(save):
                 table.forget()
 
     return saving
-
-
-def silent_on_other_ranks(write_out):
-    """Returns `ExportArchive.write_out` of Keras that says on rank 0 alone what it has written."""
-
-    @functools.wraps(write_out)
-    def writing(*args, **kwargs):
-        bound = inspect.signature(write_out).bind(*args, **kwargs)
-        bound.apply_defaults()
-        bound.arguments["verbose"] = bound.arguments["verbose"] and rank() == 0
-        return write_out(*bound.args, **bound.kwargs)
-
-    return writing
 
 
 @traced_for_saved_model

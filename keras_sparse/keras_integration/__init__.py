@@ -1,0 +1,1 @@
+"""What replaces attributes of Keras and TensorFlow, and stands between them and tables."""
