@@ -141,6 +141,7 @@ class EmbeddingVariable(VariableBase):
         return copy_table(self)
 
     def __array__(self, dtype=None, copy=None):
+        self.table.refuse_part("read as an array")
         return np.asarray(self.numpy(), dtype)
 
     def __repr__(self):

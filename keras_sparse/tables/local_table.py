@@ -281,6 +281,20 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             end = min(first + chunk_rows, self.input_dim)
             self.import_local(np.arange(first, end), tf.cast(rows[first:end], tf.float32))
 
+    def refuse_part(self, action):
+        """Raises ValueError if ranks share the table, as Keras would take this part for all of it.
+
+        Args:
+            action: String: what is done to the table, for the error.
+        """
+        if self.part is not None and not self.part.is_whole:
+            raise ValueError(
+                f"A part of a table must not be {action}, as each rank has other rows. Use the "
+                "methods of its layer, like `get_weights`; save the model as `.keras`, as "
+                f"`.weights.h5` or as a checkpoint. Received: variable '{self.path}' with "
+                f"{self.part}"
+            )
+
     def _refuse_dynamic(self, action):
         if self.is_dynamic:
             raise NotImplementedError(
