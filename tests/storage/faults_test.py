@@ -56,12 +56,16 @@ def shared_folder():
 
 def fails(twins, error, words):
     """Trains until a step fails so, and again; nothing has changed by then."""
+
+    def train():
+        twins.train_some(100)
+        # A busy thread may have left them all in its queue, whose error the next step shows.
+        twins.wait_until_written()
+        twins.train_some(1)
+
     for _ in range(2):
         with pytest.raises(error, match=words):
-            twins.train_some(100)
-            # A busy thread may have left them all in its queue, whose error the next step shows.
-            twins.wait_until_written()
-            twins.train_some(1)
+            train()
         twins.check()
 
 
