@@ -81,10 +81,10 @@ def make_calls(peer, workload, column, is_model):
         step = tensorflow_variable.build(workload, column, in_one_call=True)
     elif storage == "DRAM":
         with tf.device("CPU"):  # as if the GPU were not there
-            step = ours.build_grouped(workload, column, in_one_call=True)
+            step = ours.build(workload, column, in_one_call=True)
             step(0)
     else:
-        step = ours.build_grouped(workload, column, in_one_call=True, storage=storage)
+        step = ours.build(workload, column, in_one_call=True, storage=storage)
     return each_of(step) if is_model else lambda: step(0), wait
 
 
