@@ -1,11 +1,5 @@
 #include "ops/core/operations/apply.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/gradients/gradient_merger.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"

@@ -1,16 +1,11 @@
 // What tables say of their memory is what the system says of the process.
-#include <gtest/gtest.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
-#include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/table/embedding_table.h"
