@@ -22,13 +22,6 @@ TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
   EXPECT_EQ(StatsOf(*table).created_rows, 1);
 }
 
-TEST(ApplyGradients, UpdatesARepeatedIdOnceWithTheSum) {
-  // Adagrad tells the square of a sum from a sum of squares.
-  const auto table = OpenWithRule(Dynamic(1), AdagradRule(0, 0));
-  ASSERT_TRUE(IsOk(Apply(table.get(), {1}, {4, 4, 4}, {1, 2, 3})));
-  EXPECT_EQ(ExportAll(*table).at(4).record[1], 36);
-}
-
 TEST(ApplyGradients, SumsOneIdThatIsRepeatedAMillionTimes) {
   TableOptions options = Dynamic(1);
   options.initializer = {};

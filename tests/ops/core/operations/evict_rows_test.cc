@@ -37,17 +37,6 @@ TEST(EvictRows, GivesTheRowsThatGo) {
   EXPECT_EQ(rows.keys.size() + rows.records.size(), 0u);
 }
 
-TEST(EvictRows, LetsARowGoByItsEmbeddingAlone) {
-  const auto table = OpenWithRule(Dynamic(2), AdagradRule(100));
-  const std::vector<int64_t> keys = {-1, 5, 7};
-  const Row rows = {0.5, 0, 3, 4, 0, -0.5};
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 3, rows.data(), 2, Inline())));
-  EXPECT_EQ(Evict(table.get(), WeightBelow(0.125)), 0);
-  EXPECT_EQ(Evict(table.get(), WeightBelow(0.126)), 2);
-  EXPECT_EQ(ExportAll(*table).size(), 1u);
-  EXPECT_EQ(Lookup(table.get(), {5}), Row({3, 4}));
-}
-
 TEST(EvictRows, LetsAKeyStartAnew) {
   for (const RuleOptions& rule : {AdagradRule(0.5), AdamRule()}) {
     const auto table = OpenWithRule(Aging(Dynamic(3)), rule);
