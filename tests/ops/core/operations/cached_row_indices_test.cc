@@ -9,7 +9,6 @@
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"
-#include "tests/ops/core/device/device_lookups.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/eviction_testing.h"

@@ -1,4 +1,5 @@
 // What tables say of their memory is what the system says of the process.
+#include <gtest/gtest.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
