@@ -19,8 +19,8 @@ from benchmarks import tables
 # By the name of a part its script, and what of it.
 SCRIPTS = {
     **{name: ("tables", name) for name in tables.TITLES},
-    "W1w": ("as_written",),
-    "W4w": ("dlrm_as_written",),
+    "W1w": ("as_written", "W1"),
+    "W4w": ("as_written", "W4"),
     "optimizers": ("optimizers",),
     "bandwidth": ("bandwidth",),
     "memory": ("memory",),

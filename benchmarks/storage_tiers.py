@@ -7,8 +7,7 @@ has its row before the clock starts, and the first tier holds a tenth of them. T
 in memory alone, and the cold rows of the step at the rate at which this disk gives as many bytes at
 random places, 32 reads at once. Both go through the page cache, which may have what they read, or
 both past it (`KERAS_SPARSE_SSDHASH_DIRECT_IO`), where a read is of whole blocks and the disk has to
-give all of them. Beside these reads, which threads wait for, stands the rate of the same reads by
-io_uring, where there is liburing to build it with. With several rounds the cases take turns.
+give all of them. With several rounds the cases take turns.
 """
 
 import ctypes
@@ -43,7 +42,7 @@ CASES = [
     ("DRAM_SSDHASH", 0.1, True),
 ]
 HEAD = ["tiers", "first tier holds", "page cache", "step", "rounds", "to DRAM", "records read"]
-HEAD += ["raw reads a second", "by io_uring", "step to floor"]
+HEAD += ["raw reads a second", "step to floor"]
 WARM_STEPS, STEPS = 60, 40
 DEPTH = 32
 READS = 200_000
@@ -51,20 +50,17 @@ BLOCK_BYTES = 4096  # of direct I/O
 
 
 def raw_reads_a_second(folder, num_bytes, direct):
-    """Rates of random reads from the files of a folder, by threads and by io_uring or `None`."""
+    """The rate of random reads from the files of a folder."""
     files = sorted(str(path) for path in pathlib.Path(folder).rglob("*") if path.is_file())
     paths = (ctypes.c_char_p * len(files))(*(path.encode() for path in files))
-    library = raw_reads_library()
-    rates = []
-    for read in (library.RawReads, library.RawReadsByRing):
-        read.restype = ctypes.c_double
-        seconds = read(
-            paths, len(files), ctypes.c_int64(num_bytes), ctypes.c_int64(READS), DEPTH, direct
-        )
-        rates.append(READS / seconds if seconds > 0 else None)
-    if rates[0] is None:
+    read = raw_reads_library().RawReads
+    read.restype = ctypes.c_double
+    seconds = read(
+        paths, len(files), ctypes.c_int64(num_bytes), ctypes.c_int64(READS), DEPTH, direct
+    )
+    if seconds <= 0:
         raise OSError(f"could not read the files of '{folder}'")
-    return rates
+    return READS / seconds
 
 
 def raw_reads_library():
@@ -72,8 +68,7 @@ def raw_reads_library():
     with tempfile.TemporaryDirectory() as build:
         library = pathlib.Path(build) / "raw_reads.so"
         command = ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-o", library, source]
-        if subprocess.run([*command, "-lpthread", "-luring"], stderr=subprocess.DEVNULL).returncode:
-            subprocess.run([*command, "-lpthread"], check=True)
+        subprocess.run([*command, "-lpthread"], check=True)
         return ctypes.CDLL(str(library))
 
 
@@ -119,12 +114,12 @@ def measure(storage_type, share, direct, num_keys, folder):
         if number >= WARM_STEPS:
             times.append((time.perf_counter() - start) * 1e3)
             read.append(reads_so_far() - before)
-    rates = None
+    rate = None
     if storage_type == "DRAM_SSDHASH" and share < 1:
         trained.table.stats()  # when nothing is written any more, no file goes
         num_bytes = BLOCK_BYTES if direct else RECORD_BYTES + 12
-        rates = raw_reads_a_second(folder, num_bytes, direct)
-    return times, statistics.median(read), rates
+        rate = raw_reads_a_second(folder, num_bytes, direct)
+    return times, statistics.median(read), rate
 
 
 def table(results):
@@ -140,16 +135,10 @@ def table(results):
 
 def disk_cells(step, in_memory, rounds):
     if rounds[0][2] is None:
-        return [""] * 4
+        return [""] * 3
     records = statistics.median(read for _, read, _ in rounds)
-    rate = statistics.median(rates[0] for _, _, rates in rounds)
-    by_ring = [rates[1] for _, _, rates in rounds if rates[1] is not None]
-    return [
-        f"{records:,.0f}",
-        f"{rate:,.0f}",
-        f"{statistics.median(by_ring):,.0f}" if by_ring else "",
-        f"{step / (in_memory + records / rate * 1e3):.2f}",
-    ]
+    rate = statistics.median(rate for _, _, rate in rounds)
+    return [f"{records:,.0f}", f"{rate:,.0f}", f"{step / (in_memory + records / rate * 1e3):.2f}"]
 
 
 def main(arguments=None):

@@ -19,31 +19,17 @@ TITLES = {
 
 def peers_of(name):
     """The peers of a workload."""
-    by_layers = "keras_sparse, 26 layers" if name == "W1" else "keras_sparse"
     hashed = ", hashed" if name == "W3" else ""
-    peers = [
-        Peer(by_layers, "ours", columns=timing.OURS),
-        Peer(f"{by_layers}, in one call", "ours", columns=timing.STEPS, in_one_call=True),
+    return [
+        Peer("keras_sparse", "ours", columns=timing.OURS),
+        Peer("keras_sparse, in one call", "ours", columns=timing.STEPS, in_one_call=True),
         Peer("plain C++, huge pages", "floor", "build_huge", timing.PLAIN),
         Peer("plain C++, 4 KiB pages", "floor", columns=timing.PLAIN),
         Peer(f"FBGEMM TBE{hashed}", "fbgemm", columns=timing.FBGEMM),
         Peer(f"torch sparse{hashed}", "torch_bags", extra_copies=1),
         Peer(f"TensorFlow by hand{hashed}", "tensorflow_variable"),
         Peer(f"keras.layers.Embedding{hashed}", "keras_layers", "build", timing.KERAS, 2),
-        Peer(
-            f"keras.layers.Embedding{hashed}, untrained",
-            "keras_layers",
-            "build_untrained",
-            ("forward",),
-        ),
     ]
-    if name == "W1":
-        grouped = ("keras_sparse, one grouped lookup", "ours", "build_grouped")
-        peers[2:2] = [
-            Peer(*grouped, timing.OURS),
-            Peer(f"{grouped[0]}, in one call", *grouped[1:], timing.STEPS, in_one_call=True),
-        ]
-    return peers
 
 
 def main(arguments=None, name=None):

@@ -6,10 +6,10 @@
 W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there already,
 and the update, each with 32 batches in turn. Those of TensorFlow are one compiled function, so that
 calls from Python are no part of it; torch has none, and what its calls take is part of its steps.
-W4 is a DLRM on the tables of W1, looked up as one group, and each of its steps a call; its dense
-part is on the GPU wherever the tables are. Then Tiny and Small of `benchmarks.synthetic_models`,
-whole models at batches of 65,536, and their dense parts alone; Tiny with its tables in memory, too,
-and the dense part on the GPU. And the model of `benchmarks.async_lookup` with a tenth of its rows
+W4 is the DLRM of `benchmarks.as_written`, each of whose steps is a call; its dense part is on the
+GPU wherever the tables are. Then Tiny and Small of `benchmarks.synthetic_models`, whole models at
+batches of 65,536, and their dense parts alone; Tiny with its tables in memory, too, and the dense
+part on the GPU. And the model of `benchmarks.async_lookup` with a tenth of its rows
 on the GPU and the others in memory, with and without `prefetch_lookups`, and with all on the GPU.
 
 Each part has a process and the GPU to itself. What fails, for want of memory perhaps, is left out,
@@ -72,7 +72,7 @@ def make_calls(peer, workload, column, is_model):
     wait = tf.test.experimental.sync_devices
     storage = peer.partition(", ")[2]
     if is_model and storage:
-        step = dlrm_tensorflow.build_ours_grouped(workload, column, storage)
+        step = dlrm_tensorflow.build_ours(workload, column, storage)
     elif is_model and peer == "dense part alone":
         step = dlrm_tensorflow.build_dense_alone(workload, column)
     elif is_model:
@@ -81,10 +81,10 @@ def make_calls(peer, workload, column, is_model):
         step = tensorflow_variable.build(workload, column, in_one_call=True)
     elif storage == "DRAM":
         with tf.device("CPU"):  # as if the GPU were not there
-            step = ours.build_grouped(workload, column, in_one_call=True)
+            step = ours.build(workload, column, in_one_call=True)
             step(0)
     else:
-        step = ours.build_grouped(workload, column, in_one_call=True, storage=storage)
+        step = ours.build(workload, column, in_one_call=True, storage=storage)
     return each_of(step) if is_model else lambda: step(0), wait
 
 

@@ -5,8 +5,6 @@ Whatever that takes is timed: the matrix is taken apart, the rows are joined, an
 both. The gradient of the output is one tensor, as a dense layer gives it.
 """
 
-import functools
-
 import keras
 import tensorflow as tf
 
@@ -32,10 +30,11 @@ def in_tensorflow(workload, column, lookup, optimizer, variables):
     return bind(workload, column, lookup, step)
 
 
-def make_group(workload, output_mode):
+def make_group(workload, output_mode, storage="DRAM"):
     """The layer of all tables, built."""
+    storage = keras_sparse.StorageOption(storage)
     layers = [
-        keras_sparse.layers.Embedding(workload.input_dim, workload.output_dim)
+        keras_sparse.layers.Embedding(workload.input_dim, workload.output_dim, storage=storage)
         for _ in range(workload.num_tables)
     ]
     group = keras_sparse.layers.GroupEmbedding(layers, output_mode=output_mode)
@@ -43,19 +42,10 @@ def make_group(workload, output_mode):
     return group
 
 
-def build_ours(workload, column, output_mode="concat"):
-    group = make_group(workload, output_mode)
-
-    def lookup(ids):
-        if output_mode == "concat":
-            return group(ids)
-        return tf.concat(group(tf.unstack(ids, axis=1)), axis=1)
-
+def build_ours(workload, column):
+    group = make_group(workload, "concat")
     optimizer = keras_layers.make_optimizer(column, keras_sparse)
-    return in_tensorflow(workload, column, lookup, optimizer, group.trainable_variables)
-
-
-build_ours_as_list = functools.partial(build_ours, output_mode="list")
+    return in_tensorflow(workload, column, group, optimizer, group.trainable_variables)
 
 
 def build_keras(workload, column):

@@ -1,15 +1,17 @@
-"""The DLRM of W4 in TensorFlow: one dense part, and several ways to keep the tables.
+"""The DLRM of W4 as users of TensorFlow and Keras write it: a matrix of ids in, the rows of all
+tables in one tensor, with an axis of tables.
 
-The dense part is Keras layers in a `tf.function`, the same for every row; XLA is off, as the sparse
-ops of TensorFlow and ours have no XLA kernels.
+The dense part is Keras layers in a `tf.function`, the same for every way to keep the tables; XLA is
+off, as the sparse ops of TensorFlow and ours have no XLA kernels.
 """
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+import keras_sparse
+from benchmarks.peers import as_written_tensorflow
 from benchmarks.peers import keras_layers
-from benchmarks.peers import tensorflow_variable
 from benchmarks.workloads import dense_features_and_labels
 
 # Stands in for optimizers that Keras lacks.
@@ -35,12 +37,9 @@ class DensePart:
         return self.bottom.trainable_variables + self.top.trainable_variables
 
     def loss(self, features, rows, labels):
-        """`rows` are a list of `(batch_size, output_dim)`, or one tensor with an axis of tables."""
+        """`rows` are `(batch_size, num_tables, output_dim)`."""
         bottom = self.bottom(features)
-        if isinstance(rows, list):
-            vectors = tf.stack([bottom, *rows], axis=1)
-        else:
-            vectors = tf.concat([bottom[:, tf.newaxis], rows], axis=1)
+        vectors = tf.concat([bottom[:, tf.newaxis], rows], axis=1)
         products = tf.matmul(vectors, vectors, transpose_b=True)
         products = tf.reshape(products, (-1, self.num_vectors**2))
         products = tf.gather(products, self.pairs, axis=1)
@@ -48,25 +47,15 @@ class DensePart:
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
 
 
-def bind(workload, step, is_matrix=False):
-    """Returns the function of a batch's number that is timed.
-
-    Its step gets the ids of each table, or of all in one matrix with a sample a row.
-    """
+def bind(workload, step):
+    """Returns the function of a batch's number that is timed."""
     features, labels = map(tf.constant, dense_features_and_labels(workload))
-    if is_matrix:
-        ids = [tf.constant(each) for each in workload.id_matrices()]
-    else:
-        ids = [keras_layers.as_tensors(workload, i)[0] for i in range(len(workload.ids))]
-
-    @tf.function
-    def compiled(ids, features, labels):
-        return step(ids if is_matrix else keras_layers.unstack(ids), features, labels)
-
+    ids = [tf.constant(each) for each in workload.id_matrices()]
+    compiled = tf.function(step)
     return lambda i: compiled(ids[i], features, labels)
 
 
-def build_with_lookup(workload, tables, lookup, optimizer, is_matrix=False):
+def build_with_lookup(workload, tables, lookup, optimizer):
     """A model whose tables are variables that `lookup(ids)` reads."""
     dense = DensePart(workload.num_tables)
     variables = tables + dense.variables
@@ -78,10 +67,10 @@ def build_with_lookup(workload, tables, lookup, optimizer, is_matrix=False):
         optimizer.apply(tape.gradient(loss, variables), variables)
         return loss
 
-    return bind(workload, step, is_matrix)
+    return bind(workload, step)
 
 
-def build_with_update(workload, column, lookup, update, is_matrix=False):
+def build_with_update(workload, column, lookup, update):
     """A model whose rows no tape knows to be those of variables: `update(ids, grads)` takes what
     arrives at them.
     """
@@ -98,40 +87,32 @@ def build_with_update(workload, column, lookup, update, is_matrix=False):
         optimizer.apply(grads, dense.variables)
         return loss, update(ids, row_grads)
 
-    return bind(workload, step, is_matrix)
+    return bind(workload, step)
 
 
-def build_ours_grouped(workload, column, storage="DRAM"):
-    import keras_sparse
-    from benchmarks.peers import ours
+def build_ours(workload, column, storage="DRAM"):
+    group = as_written_tensorflow.make_group(workload, "stack", storage)
+    optimizer = keras_layers.make_optimizer(column, keras_sparse)
+    return build_with_lookup(workload, group.trainable_variables, group, optimizer)
 
-    tables = [layer.embeddings for layer in ours.make_layers(workload, storage)]
+
+def build_keras(workload, column):
+    layers = keras_layers.make_layers(workload)
+    read = keras_layers.make_lookup(workload, layers)
 
     def lookup(ids):
-        return keras_sparse.ops.lookup(tables, ids)
+        return tf.stack(read(tf.unstack(ids, axis=1), None), axis=1)
 
-    return build_with_lookup(
-        workload, tables, lookup, keras_layers.make_optimizer(column, keras_sparse)
-    )
+    tables = [layer.embeddings for layer in layers]
+    return build_with_lookup(workload, tables, lookup, keras_layers.make_optimizer(column))
 
 
 def build_by_hand(workload, column):
-    shape = (workload.input_dim, workload.output_dim)
-    tables = [tensorflow_variable.Table(*shape, column) for _ in range(workload.num_tables)]
-    count = tf.Variable(0.0)
-
-    def lookup(ids):
-        return [table.gather(table.rows, each) for table, each in zip(tables, ids, strict=True)]
-
-    def update(ids, grads):
-        number = count.assign_add(1.0)
-        for table, each, grad in zip(tables, ids, grads, strict=True):
-            table.apply(column, each, grad, number)
-
-    return build_with_update(workload, column, lookup, update)
+    table = as_written_tensorflow.OneTable(workload, column)
+    return build_with_update(workload, column, table.lookup, table.apply)
 
 
 def build_dense_alone(workload, column):
     """No tables: the rows are given, their gradient is made and dropped."""
-    given = [tf.constant(grad) for grad in workload.output_grads()]
+    given = tf.stack(workload.output_grads(), axis=1)
     return build_with_update(workload, column, lambda ids: given, lambda ids, grads: grads)

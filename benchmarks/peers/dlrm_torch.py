@@ -5,7 +5,6 @@ import itertools
 import torch
 
 from benchmarks.peers import as_written_torch
-from benchmarks.peers import torch_bags
 from benchmarks.workloads import dense_features_and_labels
 
 DENSE_OPTIMIZERS = {
@@ -67,22 +66,9 @@ def make_step(dense, lookup, optimizers, features, labels):
 
 
 def build(workload, column, device="cpu"):
+    """One table of all rows."""
     dense, dense_optimizer, *inputs = dense_part(workload, column, device)
-    tables = torch_bags.make_tables(workload, device)
-    optimizer = torch_bags.OPTIMIZERS[column]([table.weight for table in tables])
-    batches = torch_bags.as_tensors(workload, device)
-
-    def lookup(i):
-        rows = [table(*each) for table, each in zip(tables, batches[i], strict=True)]
-        return torch.stack(rows, dim=1)
-
-    return make_step(dense, lookup, [optimizer, dense_optimizer], *inputs)
-
-
-def build_of_matrix(workload, column):
-    """One table of all rows, of a matrix of ids."""
-    dense, dense_optimizer, *inputs = dense_part(workload, column)
-    joined, optimizer = as_written_torch.torch_lookup(workload, column)
+    joined, optimizer = as_written_torch.torch_lookup(workload, column, device)
 
     def lookup(i):
         return joined(i).view(-1, workload.num_tables, workload.output_dim)

@@ -118,7 +118,7 @@ def bind(workload, column, lookup, step, **options):
     return compile_steps(batches, column, read, train, signature, **options)
 
 
-def compile_steps(batches, column, read, train, signature, train_first=True, in_one_call=False):
+def compile_steps(batches, column, read, train, signature, in_one_call=False):
     """Returns the function of a batch's number that reads or trains.
 
     In one call it takes a step with each batch, whatever the number.
@@ -135,21 +135,16 @@ def compile_steps(batches, column, read, train, signature, train_first=True, in_
     compiled_train = tf.function(train, input_signature=signature)
     if column != "forward":
         return lambda i: compiled_train(*batches[i])
-    for batch in batches if train_first else ():  # TensorFlow reads a trained table by a copy
+    for batch in batches:  # TensorFlow reads a trained table by a copy
         compiled_train(*batch)
     return lambda i: compiled_read(*batches[i])
 
 
-def build(workload, column, train_first=True):
+def build(workload, column):
     layers = make_layers(workload)
     variables = [layer.embeddings for layer in layers]
     optimizer = make_optimizer(column)
     optimizer.build(variables)
     lookup = make_lookup(workload, layers)
     step = make_step(lookup, optimizer, variables)
-    return bind(workload, column, lookup, step, train_first=train_first)
-
-
-def build_untrained(workload, column):
-    """A table that no update has touched yet: TensorFlow then reads it without a copy."""
-    return build(workload, column, train_first=False)
+    return bind(workload, column, lookup, step)

@@ -1,9 +1,4 @@
-"""keras_sparse: as layers, each with its own lookup op, and as one grouped lookup of all tables.
-
-Both update all tables by one native op, through `keras_sparse.optimizers`.
-"""
-
-import tensorflow as tf
+"""keras_sparse: one lookup of all tables, and one native op that updates them."""
 
 import keras_sparse
 from benchmarks.peers.keras_layers import bind
@@ -27,30 +22,7 @@ def make_layers(workload, storage="DRAM"):
     return layers
 
 
-def finish(workload, column, variables, lookup, in_one_call):
-    optimizer = make_optimizer(column, keras_sparse)
-    optimizer.build(variables)
-    step = make_step(lookup, optimizer, variables)
-    return bind(workload, column, lookup, step, in_one_call=in_one_call)
-
-
-def build(workload, column, in_one_call=False):
-    layers = make_layers(workload)
-
-    def one(layer, ids, splits):
-        if splits is None:
-            return layer(ids)
-        return layer(tf.RaggedTensor.from_row_splits(ids, splits, validate=False))
-
-    def lookup(ids, splits):
-        splits = splits or [None] * len(ids)
-        return [one(*each) for each in zip(layers, ids, splits, strict=True)]
-
-    variables = [layer.embeddings for layer in layers]
-    return finish(workload, column, variables, lookup, in_one_call)
-
-
-def build_grouped(workload, column, in_one_call=False, storage="DRAM"):
+def build(workload, column, in_one_call=False, storage="DRAM"):
     variables = [layer.embeddings for layer in make_layers(workload, storage)]
     combiners = [workload.combiner] * len(variables)
 
@@ -59,4 +31,7 @@ def build_grouped(workload, column, in_one_call=False, storage="DRAM"):
             variables, ids, row_splits=splits or None, combiners=combiners
         )
 
-    return finish(workload, column, variables, lookup, in_one_call)
+    optimizer = make_optimizer(column, keras_sparse)
+    optimizer.build(variables)
+    step = make_step(lookup, optimizer, variables)
+    return bind(workload, column, lookup, step, in_one_call=in_one_call)

@@ -58,7 +58,7 @@ class Steps:
             target = self._lookup(tf.unstack(ids))
             if self._dense:
                 features, labels = self._examples
-                target = self._dense.loss(features, target, labels)
+                target = self._dense.loss(features, tf.stack(target, axis=1), labels)
         values = [variable.value for variable in self._variables]
         grads = tape.gradient(target, values, None if self._dense else self._row_grads)
         self._optimizer.apply(grads, self._variables)

@@ -7,7 +7,7 @@ import pytest
 import keras_sparse
 from benchmarks import workloads
 from benchmarks.peers import as_written_tensorflow as as_written
-from benchmarks.peers import dlrm_as_written_tensorflow as dlrm
+from benchmarks.peers import dlrm_tensorflow as dlrm
 from benchmarks.peers import floor
 
 pytestmark = pytest.mark.slow("benchmark")
@@ -31,17 +31,15 @@ def test_peers_make_the_same_steps(monkeypatch):
         )
     workload = make_workload(output_dim=4)
     plain = floor.Floor(workload, "adagrad", huge=False, are_joined=True)
-    builds = (as_written.build_ours, as_written.build_ours_as_list)
-    steps = [build(workload, "adagrad") for build in builds]
+    step = as_written.build_ours(workload, "adagrad")
     for build in (as_written.build_tensorflow, as_written.build_keras):
         assert build(workload, "adagrad")(0).shape == (16, 12)
     for i in range(3):
         plain.step(i)
-        for step in steps:
-            expected = np.concatenate(plain.outputs, axis=1)
-            np.testing.assert_allclose(step(i), expected, rtol=1e-5, atol=1e-7)
+        expected = np.concatenate(plain.outputs, axis=1)
+        np.testing.assert_allclose(step(i), expected, rtol=1e-5, atol=1e-7)
     losses = []
-    for build in (dlrm.build_ours, dlrm.build_ours_as_list, dlrm.build_keras):
+    for build in (dlrm.build_ours, dlrm.build_keras):
         keras.utils.set_random_seed(1)
         step = build(make_workload(output_dim=32), "adagrad")
         losses.append([float(step(i % 2)) for i in range(6)])

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from benchmarks.hosts import Hosts
-from benchmarks.hosts import LOCAL_DISK
 from benchmarks.slow_network import NotPermittedError
+from hosts import Hosts
+from hosts import LOCAL_DISK
 
 pytestmark = pytest.mark.slow("starts processes")
 SCRIPT = "tests/distribute/train_on_hosts.py"

@@ -141,7 +141,8 @@ def check_embedding(names):
 
 
 def check_storage(names):
-    assert names["stats"]["rows"] == len(np.unique(names["ids"])) == names["curve"].distinct
+    assert names["stats"]["rows"] == len(np.unique(names["ids"]))
+    assert f"```text\n{names['curve']}\n```" in (ROOT / "docs/guide/storage.md").read_text()
 
 
 def check_prefetch(names):

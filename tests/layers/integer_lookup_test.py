@@ -45,13 +45,6 @@ def test_adds_and_counts_nothing_outside_of_training(training):
     np.testing.assert_array_equal(layer.counts, [0, 1])
 
 
-def test_keys_beyond_the_most_have_token_zero_and_are_counted():
-    layer = IntegerLookup(2)
-    np.testing.assert_array_equal(layer([5, 6, 7, 5, 8], training=True), [1, 2, 0, 1, 0])
-    np.testing.assert_array_equal(layer.counts, [2, 2, 1])
-    assert layer.vocabulary_size() == 3
-
-
 @given(st.lists(st.lists(st.integers(-3, 12), max_size=20), max_size=6), st.integers(1, 8))
 @settings(max_examples=40, deadline=None)
 def test_agrees_with_a_dict(batches, max_tokens):

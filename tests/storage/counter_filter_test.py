@@ -12,27 +12,6 @@ from keras_sparse import CounterFilter
 KEYS = (-(2**63), -1, 0, 5, 2**63 - 1)
 
 
-def test_makes_a_row_in_the_step_that_its_frequency_is_reached():
-    variable, optimizer = filtered(CounterFilter(3))
-    for count in (1, 2):
-        step(variable, optimizer, KEYS)
-        assert read(variable, KEYS) == [0.0] * 5
-        assert remembered(variable) == dict.fromkeys(KEYS, count)
-        assert variable.num_rows == 0
-    step(variable, optimizer, KEYS)
-    assert read(variable, KEYS) == [0.75] * 5
-    assert remembered(variable) == {}
-    assert variable.num_rows == 5
-
-
-def test_counts_a_step_once_however_often_the_key_is_in_it():
-    variable, optimizer = filtered(CounterFilter(2))
-    step(variable, optimizer, [7] * 10)
-    assert remembered(variable) == {7: 1}
-    step(variable, optimizer, [7] * 10)
-    assert read(variable, [7]) == [1 - 10 * 0.25]
-
-
 def test_of_one_makes_rows_as_without_a_filter():
     variable, optimizer = filtered(CounterFilter(1, default_value_no_permission=-2.0))
     assert read(variable, [7]) == [-2]
@@ -66,15 +45,6 @@ def test_a_waiting_key_takes_at_most_16_bytes():
         step(variable, optimizer, np.arange(first, first + 50_000))
         stats = variable.stats()
         assert stats["filter_bytes"] <= 16 * stats["waiting_keys"]
-
-
-def test_clear_forgets_its_counts():
-    variable, optimizer = filtered(CounterFilter(2))
-    step(variable, optimizer, [1, 2])
-    variable.clear()
-    assert remembered(variable) == {}
-    step(variable, optimizer, [1])
-    assert variable.num_rows == 0
 
 
 class Model:

@@ -13,30 +13,6 @@ from keras_sparse import GlobalStepEvict
 KEYS = (-(2**63), -1, 0, 5, 2**63 - 1)
 
 
-def test_a_row_goes_once_it_is_older_than_its_steps():
-    variable, optimizer = make_table(GlobalStepEvict(2))
-    step(variable, optimizer, KEYS)
-    for age in (1, 2):
-        step(variable, optimizer, [7])
-        assert ages_of(variable) == {**dict.fromkeys(KEYS, age), 7: 0}
-        assert variable.evict() == 0
-    step(variable, optimizer, [7])
-    assert variable.evict() == 5
-    assert ages_of(variable) == {7: 0}
-    assert variable.stats()["evicted_rows"] == 5
-
-
-def test_a_step_without_a_gradient_counts_and_a_lookup_does_not():
-    variable, optimizer = make_table(GlobalStepEvict(2))
-    step(variable, optimizer, [1])
-    for _ in range(5):
-        keras_sparse.ops.lookup([variable], [np.array([1, 2])])
-    assert ages_of(variable) == {1: 0}
-    step(variable, optimizer, [])
-    keras_sparse.ops.lookup([variable], [np.array([1])])
-    assert ages_of(variable) == {1: 1}
-
-
 def test_a_new_optimizer_leaves_ages_as_they_are():
     variable, optimizer = make_table(GlobalStepEvict(2))
     step(variable, optimizer, [1])

@@ -11,7 +11,6 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 
 MAX_ROWS, DIM = 6, 4
-KNOWN = np.arange(MAX_ROWS * 8).reshape(-1, 1)
 
 
 def make_model(optimizer, **options):

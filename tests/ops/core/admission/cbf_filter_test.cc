@@ -1,10 +1,7 @@
-#include <gtest/gtest.h>
 #include <sys/sysinfo.h>
 
 #include <cmath>
-#include <cstdint>
 #include <map>
-#include <vector>
 
 #include "tests/ops/core/support/filter_testing.h"
 

@@ -1,9 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 #include <map>
-#include <vector>
 
 #include "tests/ops/core/support/filter_testing.h"
 

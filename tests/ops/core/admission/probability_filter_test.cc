@@ -1,8 +1,4 @@
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
-#include <vector>
 
 #include "ops/core/math/philox.h"
 #include "tests/ops/core/support/filter_testing.h"

@@ -1,11 +1,7 @@
 #include "ops/core/base/arena.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"

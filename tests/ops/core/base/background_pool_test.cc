@@ -1,17 +1,13 @@
 #include "ops/core/base/background_pool.h"
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <future>
-#include <memory>
 #include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/testing.h"

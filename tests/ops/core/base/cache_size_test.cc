@@ -1,8 +1,8 @@
 #include "ops/core/base/cache_size.h"
 
-#include <gtest/gtest.h>
-
 #include <fstream>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace cache_size_test {

@@ -1,9 +1,6 @@
 #include "ops/core/base/crc32c.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace crc32c_test {

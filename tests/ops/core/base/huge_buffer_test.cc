@@ -1,10 +1,8 @@
 #include "ops/core/base/huge_buffer.h"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "tests/ops/core/support/testing.h"

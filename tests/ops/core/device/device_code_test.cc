@@ -1,12 +1,7 @@
 #include "ops/core/device/device_code.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <cstdlib>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "ops/core/device/device_array.h"
 #include "tests/ops/core/device/device_testing.h"

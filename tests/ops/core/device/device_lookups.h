@@ -2,13 +2,8 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_LOOKUPS_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_LOOKUPS_H_
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/mutex.h"

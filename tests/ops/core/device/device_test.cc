@@ -1,9 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <cstdlib>
-#include <memory>
 #include <thread>
-#include <vector>
 
 #include "tests/ops/core/device/device_testing.h"
 

@@ -2,12 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_TESTING_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <vector>
 
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"

@@ -2,12 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_TABLE_ON_DEVICE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_TABLE_ON_DEVICE_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/ids/bags.h"

@@ -2,12 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_TABLE_TWINS_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_TABLE_TWINS_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/update_rows.h"
 #include "ops/core/optimizer/catch_up.h"

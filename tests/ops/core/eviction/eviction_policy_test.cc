@@ -1,11 +1,7 @@
 #include "ops/core/eviction/eviction_policy.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "tests/ops/core/support/eviction_testing.h"
 

@@ -1,8 +1,4 @@
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/device_blocks.h"

@@ -2,13 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/gathered_rows.h"

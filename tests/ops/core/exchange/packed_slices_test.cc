@@ -1,11 +1,6 @@
 #include "ops/core/exchange/packed_slices.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
-#include <string>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

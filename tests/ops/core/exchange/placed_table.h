@@ -2,12 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_PLACED_TABLE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_PLACED_TABLE_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/exchange/exchange_layout.h"
 #include "tests/ops/core/support/testing.h"

@@ -1,10 +1,5 @@
 #include "ops/core/exchange/return_gradients.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
-
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/exchange/exchange_testing.h"
 #include "tests/ops/core/support/reference.h"

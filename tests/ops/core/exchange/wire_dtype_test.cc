@@ -1,11 +1,8 @@
 #include "ops/core/exchange/wire_dtype.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <random>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

@@ -1,11 +1,6 @@
 #include "ops/core/files/direct_file.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <random>
-#include <string>
 #include <thread>
 
 #include "tests/ops/core/support/faulty_file_system.h"

@@ -1,4 +1,3 @@
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,12 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdint>
-#include <memory>
 #include <numeric>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "ops/core/files/file_system.h"
 #include "tests/ops/core/support/temp_folder.h"

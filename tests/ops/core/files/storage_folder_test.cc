@@ -1,6 +1,5 @@
 #include "ops/core/files/storage_folder.h"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,9 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <set>
-#include <string>
 
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"

@@ -1,12 +1,6 @@
 #include "ops/core/first_tier/cache_strategy.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

@@ -1,12 +1,7 @@
 #include "ops/core/first_tier/dense_array_tier.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <vector>
 
 #include "ops/core/record/initializer.h"
 #include "tests/ops/core/support/check_tier.h"

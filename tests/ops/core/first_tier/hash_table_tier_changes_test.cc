@@ -1,12 +1,6 @@
 // Which rows of a first tier have changed, while rows come and go and move.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <random>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "ops/core/first_tier/hash_table_tier.h"
 #include "tests/ops/core/support/check_tier.h"

@@ -1,12 +1,7 @@
 #include "ops/core/first_tier/hash_table_tier.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <mutex>
-#include <vector>
 
 #include "ops/core/base/hash.h"
 #include "ops/core/record/initializer.h"

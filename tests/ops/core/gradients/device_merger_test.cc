@@ -1,11 +1,6 @@
 #include "ops/core/gradients/device_merger.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "ops/core/gradients/row_segments.h"
 #include "tests/ops/core/device/table_on_device.h"

@@ -1,12 +1,7 @@
 #include "ops/core/gradients/gradient_merger.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -1,12 +1,8 @@
 #include "ops/core/gradients/partition_gradients.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <numeric>
-#include <vector>
 
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -1,10 +1,5 @@
 #include "ops/core/ids/bags_hash.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
-
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/table_testing.h"

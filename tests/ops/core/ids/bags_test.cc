@@ -1,10 +1,6 @@
 #include "ops/core/ids/bags.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
-#include <vector>
 
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/testing.h"

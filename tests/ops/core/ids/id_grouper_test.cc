@@ -1,13 +1,9 @@
 #include "ops/core/ids/id_grouper.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "ops/core/base/hash.h"
 #include "tests/ops/core/support/testing.h"
@@ -21,16 +17,6 @@ std::vector<uint32_t> Occurrences(const IdGrouper& groups, int64_t u) {
 
 std::vector<int64_t> UniqueIds(const IdGrouper& groups) {
   return {groups.unique_ids(), groups.unique_ids() + groups.num_unique()};
-}
-
-TEST(IdGrouper, KeepsTheOrderOfFirstOccurrence) {
-  const std::vector<int64_t> ids = {9, -4, 9, 2, -4, 9};
-  IdGrouper groups;
-  groups.Group(ids.data(), nullptr, 6);
-  EXPECT_EQ(UniqueIds(groups), (std::vector<int64_t>{9, -4, 2}));
-  EXPECT_EQ(Occurrences(groups, 0), (std::vector<uint32_t>{0, 2, 5}));
-  EXPECT_EQ(Occurrences(groups, 1), (std::vector<uint32_t>{1, 4}));
-  EXPECT_EQ(Occurrences(groups, 2), (std::vector<uint32_t>{3}));
 }
 
 TEST(IdGrouper, ReportsThePositionsItIsGiven) {

@@ -1,11 +1,7 @@
 #include "ops/core/ids/id_partition.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "tests/ops/core/support/testing.h"

@@ -1,13 +1,8 @@
 #include "ops/core/ids/missing_keys.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "ops/core/index/hbm_row.h"
 #include "tests/ops/core/device/device_testing.h"

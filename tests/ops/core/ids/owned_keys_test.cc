@@ -1,9 +1,8 @@
 #include "ops/core/ids/owned_keys.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace owned_keys_test {

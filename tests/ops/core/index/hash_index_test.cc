@@ -1,15 +1,10 @@
 #include "ops/core/index/hash_index.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <random>
 #include <set>
 #include <unordered_map>
-#include <vector>
 
 #include "ops/core/base/hash.h"
 #include "tests/ops/core/support/testing.h"

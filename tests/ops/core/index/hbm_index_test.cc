@@ -1,12 +1,8 @@
 #include "ops/core/index/hbm_index.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 #include "ops/core/device/device_requests.h"
 #include "ops/core/index/hbm_index_find.h"

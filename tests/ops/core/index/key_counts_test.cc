@@ -1,13 +1,9 @@
 #include "ops/core/index/key_counts.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <random>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

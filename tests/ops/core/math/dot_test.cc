@@ -1,11 +1,7 @@
 #include "ops/core/math/dot.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cmath>
-#include <cstdint>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

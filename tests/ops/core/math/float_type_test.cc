@@ -1,12 +1,8 @@
 #include "ops/core/math/float_type.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "ops/core/math/vector_math.h"
 #include "tests/ops/core/support/testing.h"

@@ -1,9 +1,8 @@
 #include "ops/core/math/philox.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
-#include <cstdint>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace philox_test {

@@ -1,9 +1,8 @@
 #include "ops/core/math/powers.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace powers_test {

@@ -1,11 +1,9 @@
 #include "ops/core/math/prefetch.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <vector>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace prefetch_test {

@@ -1,12 +1,11 @@
 #include "ops/core/math/vector_functions.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace vector_functions_test {

@@ -1,10 +1,5 @@
 #include "ops/core/math/vector_math.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
-
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {

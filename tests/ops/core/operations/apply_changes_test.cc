@@ -1,12 +1,7 @@
 // ApplyChanges: a table in use follows a saved one that is trained on.
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <cstdint>
 #include <cstring>
-#include <memory>
 #include <thread>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"

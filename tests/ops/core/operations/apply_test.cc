@@ -1,11 +1,5 @@
 #include "ops/core/operations/apply.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/gradients/gradient_merger.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
@@ -26,13 +20,6 @@ TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
   EXPECT_EQ(StatsOf(*table).created_rows, 1);
   ASSERT_TRUE(IsOk(Subtract(table.get(), {-9}, {1, 2})));
   EXPECT_EQ(StatsOf(*table).created_rows, 1);
-}
-
-TEST(ApplyGradients, UpdatesARepeatedIdOnceWithTheSum) {
-  // Adagrad tells the square of a sum from a sum of squares.
-  const auto table = OpenWithRule(Dynamic(1), AdagradRule(0, 0));
-  ASSERT_TRUE(IsOk(Apply(table.get(), {1}, {4, 4, 4}, {1, 2, 3})));
-  EXPECT_EQ(ExportAll(*table).at(4).record[1], 36);
 }
 
 TEST(ApplyGradients, SumsOneIdThatIsRepeatedAMillionTimes) {

@@ -2,14 +2,8 @@
 // ids.
 #include "ops/core/ids/cached_row_indices.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"

@@ -1,11 +1,5 @@
 // Steps and lookups of tables in a GPU's memory whose rows miss steps.
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/update_rows.h"
 #include "tests/ops/core/device/table_twins.h"

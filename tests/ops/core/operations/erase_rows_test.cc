@@ -1,13 +1,8 @@
 // EraseRows: from all tiers, for good, and known to the next checkpoint.
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <cstdint>
-#include <memory>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"

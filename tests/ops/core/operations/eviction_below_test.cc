@@ -1,12 +1,6 @@
 // What a policy lets go goes from every tier, for good, and whatever else is going on there.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"

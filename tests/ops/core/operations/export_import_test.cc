@@ -1,11 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/export_rows.h"

@@ -1,11 +1,5 @@
 #include "ops/core/operations/find_rows.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/table_testing.h"
 

@@ -1,12 +1,7 @@
 #include "ops/core/operations/lookup.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <vector>
 
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"

@@ -1,10 +1,5 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/device_testing.h"

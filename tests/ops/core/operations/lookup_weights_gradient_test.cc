@@ -1,9 +1,3 @@
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"

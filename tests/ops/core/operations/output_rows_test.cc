@@ -1,10 +1,4 @@
 // Outputs and gradients whose rows lie among others, or are no floats.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/gradients/gradient_merger.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/lookup.h"

@@ -1,12 +1,6 @@
 #include "ops/core/operations/pool_rows.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/table_on_device.h"

@@ -1,16 +1,11 @@
 // Records read ahead of an op change nothing but when they are read, in whatever memory rows are.
 #include "ops/core/operations/prefetch_records.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <set>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"

@@ -1,11 +1,5 @@
 // PromoteRows: rows that are named come up, as their next gradient would bring them.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"

@@ -1,11 +1,5 @@
 // RestoreSteps: a table goes on where a saved one was.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/export_rows.h"

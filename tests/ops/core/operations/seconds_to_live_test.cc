@@ -1,10 +1,5 @@
 // Tables that keep the ages of their rows in seconds.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"

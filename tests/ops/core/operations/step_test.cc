@@ -1,12 +1,8 @@
 // A table counts its own steps: one for each update, whatever becomes of it.
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <fstream>
-#include <memory>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"

@@ -1,10 +1,5 @@
 // Lookups whose outputs exceed the cache, and so are written past it.
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <vector>
 
 #include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"

@@ -1,17 +1,11 @@
 #include "ops/core/operations/table_snapshot.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/read_stats.h"

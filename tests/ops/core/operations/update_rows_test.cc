@@ -1,13 +1,7 @@
 #include "ops/core/operations/update_rows.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/gradients/row_segments.h"
 #include "tests/ops/core/device/table_twins.h"

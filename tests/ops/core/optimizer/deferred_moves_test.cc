@@ -1,10 +1,4 @@
 // A rule whose records move without gradients, on tables of every kind.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/operations/export_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/set_rule.h"

@@ -1,16 +1,10 @@
 // Records that miss thousands of steps.
 #include "ops/core/optimizer/deferred_rule.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/testing.h"

@@ -1,15 +1,9 @@
 // Records in a GPU's memory that miss any number of steps.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "ops/core/optimizer/catch_up.h"
 #include "ops/core/optimizer/history_on_device.h"

@@ -1,17 +1,13 @@
 #include "ops/core/optimizer/deferred_updates.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <random>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace deferred_updates_test {

@@ -1,11 +1,6 @@
 #include "ops/core/optimizer/element_rule.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "ops/core/math/dot.h"
 #include "ops/core/optimizer/rules/adadelta.h"

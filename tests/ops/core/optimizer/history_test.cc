@@ -1,12 +1,6 @@
 // What a rule that defers moves remembers of past steps takes little memory beside the rows,
 // however many steps there are.
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/dram_store.h"

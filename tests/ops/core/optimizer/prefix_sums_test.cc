@@ -1,8 +1,6 @@
 #include "ops/core/optimizer/prefix_sums.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace prefix_sums_test {

@@ -1,14 +1,8 @@
 // Every rule against its math in double precision, on tables whose rows are rarely touched.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -1,16 +1,10 @@
 // Records saved as they lay in the tiers, caught up by a rule made anew.
 #include "ops/core/optimizer/saved_rule.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <random>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"

@@ -1,12 +1,10 @@
 // Missed moves at a rate that stays the same: once it has for longer than moves last, a step is not
 // looked at any more.
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 #include <utility>
 
 #include "ops/core/optimizer/deferred_updates.h"
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace steady_moves_test {

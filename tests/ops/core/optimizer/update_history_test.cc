@@ -1,10 +1,6 @@
 #include "ops/core/optimizer/update_history.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

@@ -1,13 +1,7 @@
 #include "ops/core/optimizer/update_rule.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"

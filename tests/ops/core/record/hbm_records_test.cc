@@ -1,11 +1,6 @@
 #include "ops/core/record/hbm_records.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "ops/core/device/device_requests.h"
 #include "tests/ops/core/device/device_testing.h"

@@ -1,14 +1,8 @@
 #include "ops/core/record/initializer.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/math/philox.h"
 #include "tests/ops/core/support/testing.h"

@@ -1,12 +1,6 @@
 #include "ops/core/record/new_records.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/record/initializer.h"

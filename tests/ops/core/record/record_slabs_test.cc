@@ -1,10 +1,6 @@
 #include "ops/core/record/record_slabs.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <vector>
 
 #include "ops/core/base/arena.h"
 #include "tests/ops/core/support/testing.h"

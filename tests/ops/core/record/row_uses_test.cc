@@ -1,8 +1,6 @@
 #include "ops/core/record/row_uses.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace row_uses_test {

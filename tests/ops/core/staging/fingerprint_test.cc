@@ -1,10 +1,6 @@
 #include "ops/core/staging/fingerprint.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/device_testing.h"

@@ -1,16 +1,10 @@
 #include "ops/core/staging/lookup_prefetcher.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <future>
-#include <memory>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

@@ -1,11 +1,5 @@
 // Compact of stores over others, and of one in memory.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/instrumented_store.h"

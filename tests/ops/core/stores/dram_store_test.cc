@@ -1,12 +1,5 @@
 #include "ops/core/stores/dram_store.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_store.h"
 

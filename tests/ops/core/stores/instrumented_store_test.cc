@@ -1,12 +1,6 @@
 #include "ops/core/stores/instrumented_store.h"
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"

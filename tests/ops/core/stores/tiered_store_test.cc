@@ -1,12 +1,6 @@
 #include "ops/core/stores/tiered_store.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_moving_rows.h"
@@ -65,6 +59,7 @@ TEST(TieredStore, KeepsTheContractOfAStore) {
 
 TEST(TieredStore, MovesTheOldestRowsDown) {
   const Cascade cascade = Open(3);
+  EXPECT_STREQ(cascade.store->tier(), "dram_dram");
   const auto records = [](const std::vector<int64_t>& keys, int64_t version) {
     return Records(keys, version, kBytes);
   };
@@ -98,14 +93,6 @@ TEST(TieredStore, LetsTheFirstRowsOfALargeBatchGoPastTheUpperTier) {
   // Of key 1 the last record stays, and counts as put where that is.
   ASSERT_TRUE(IsOk(PutRecords(cascade.store.get(), {1, 2, 3, 4, 5, 1}, 1)));
   ExpectTiers(cascade, Records({4, 5, 1}, 1, kBytes), Records({100, 101, 2, 3}, 1, kBytes));
-}
-
-TEST(TieredStore, NamesItsTiers) {
-  const Cascade cascade = Open(3);
-  ASSERT_TRUE(IsOk(PutRecords(cascade.store.get(), Range(0, 5), 1)));
-  EXPECT_STREQ(cascade.store->tier(), "dram_dram");
-  EXPECT_EQ(cascade.upper->num_rows(), 3);
-  EXPECT_EQ(cascade.lower->num_rows(), 2);
 }
 
 TEST(TieredStore, RefusesAnUpperTierThatKnowsNoOrder) {

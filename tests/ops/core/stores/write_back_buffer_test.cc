@@ -1,16 +1,10 @@
 #include "ops/core/stores/write_back_buffer.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
-#include <cstdint>
 #include <future>
-#include <memory>
 #include <random>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"

@@ -2,16 +2,11 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_COMPACT_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_COMPACT_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string>
 #include <unordered_set>
-#include <vector>
 
 #include "ops/core/stores/row_store.h"
 #include "tests/ops/core/support/check_store.h"

@@ -1,17 +1,12 @@
-// What a store whose rows move on their own owes to its readers.
+// What a store whose rows move on their own, or are replaced, owes to its readers.
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_MOVING_ROWS_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_MOVING_ROWS_H_
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdint>
 #include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/ops/core/support/check_store.h"
 
@@ -87,6 +82,56 @@ inline void CheckMovingRows(RowStore* store, int64_t num_rounds) {
   }
   EXPECT_EQ(WalkStore(*store, 30), expected);
   EXPECT_EQ(store->num_rows(), static_cast<int64_t>(expected.size()));
+}
+
+// Puts one version after another of some rows while readers ask for them, and other rows come and
+// go, so that places are taken over. A reader may see any version from the last one finished to the
+// last one begun.
+inline void CheckReadsOfReplacedRows(RowStore* store, int64_t num_versions) {
+  constexpr int64_t kKeys = 300;
+  constexpr size_t kRead = 20;
+  const int64_t record_bytes = store->record_bytes();
+  const auto width = static_cast<size_t>(record_bytes);
+  ASSERT_TRUE(IsOk(PutRecords(store, Range(0, kKeys), 0)));
+  std::atomic<int64_t> begun{0};
+  std::atomic<int64_t> finished{0};
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::mt19937_64 random(seed);
+      while (finished < num_versions) {
+        const std::vector<int64_t> keys = RandomIds(kRead, 0, kKeys - 1, random());
+        std::string records(kRead * width, '?');
+        bool found[kRead];
+        const int64_t least = finished;
+        ASSERT_TRUE(IsOk(store->Get(keys.data(), kRead, records.data(), found)));
+        const int64_t greatest = begun;
+        for (size_t i = 0; i < kRead; ++i) {
+          const std::string record = records.substr(width * i, width);
+          bool is_one = false;
+          for (int64_t v = least; v <= greatest && !is_one; ++v) {
+            is_one = record == MakeRecord(keys[i], v, record_bytes);
+          }
+          ASSERT_TRUE(found[i] && is_one) << "key " << keys[i];
+        }
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int64_t round = 0; finished < num_versions; ++round) {
+      const std::vector<int64_t> keys = Range(1000, 1000 + 10 * (round % 40));
+      ASSERT_TRUE(IsOk(PutRecords(store, keys, round)));
+      ExpectStored(*store, keys, Records(keys, round, record_bytes));
+      ASSERT_TRUE(IsOk(store->Erase(keys.data(), static_cast<int64_t>(keys.size()))));
+    }
+  });
+  for (int64_t version = 1; version <= num_versions; ++version) {
+    begun = version;
+    ASSERT_TRUE(IsOk(PutRecords(store, Range(0, kKeys), version)));
+    finished = version;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(WalkStore(*store, 50), Records(Range(0, kKeys), num_versions, record_bytes));
 }
 
 }  // namespace keras_sparse

@@ -2,17 +2,11 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_STORE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_STORE_H_
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/base/hash.h"
 #include "ops/core/files/file_system.h"
@@ -144,6 +138,25 @@ inline void ExpectStored(const RowStore& store, const std::vector<int64_t>& keys
     const auto at = expected.find(keys[i]);
     ASSERT_EQ(found[i], at != expected.end()) << "key " << keys[i];
     ASSERT_EQ(records.substr(i * record_bytes, record_bytes), found[i] ? at->second : untouched);
+  }
+}
+
+// The record of `key`, which is at `offset` of a file, is an error while any byte of its entry is
+// another one: of its key, of its checksum, of its record. Those beside it can be read.
+inline void CheckDamagedEntry(RowStore* store, int64_t key, const std::string& path,
+                              int64_t offset) {
+  const int64_t record_bytes = store->record_bytes();
+  for (const int64_t byte : {3, 9, 60}) {
+    FlipByte(path, offset + byte);
+    const int64_t keys[] = {key - 1, key};
+    std::string records(static_cast<size_t>(2 * record_bytes), '?');
+    bool found[2];
+    EXPECT_TRUE(FailsWith(StatusCode::kDataLoss,
+                          "the entry at byte " + std::to_string(offset) + " of '" + path + "'",
+                          store->Get(keys, 2, records.data(), found)));
+    ExpectStored(*store, {key - 1, key + 1}, Records({key - 1, key + 1}, 1, record_bytes));
+    FlipByte(path, offset + byte);
+    ExpectStored(*store, {key}, Records({key}, 1, record_bytes));
   }
 }
 

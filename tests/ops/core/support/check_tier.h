@@ -2,15 +2,10 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIER_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIER_H_
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
-#include <vector>
 
 #include "ops/core/base/hash.h"
 #include "ops/core/first_tier/first_tier.h"

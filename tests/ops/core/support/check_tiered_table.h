@@ -2,11 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"
@@ -76,6 +72,27 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
 
 inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule) {
   CheckTieredTable(storage, rule, 40, [&rule](int64_t step) { return NumbersOf(rule, step); });
+}
+
+// Trains on new rows until the last tier of a table is full for good, and returns that error. A
+// step is made whole or not at all, with slots, step and all: the table stays as `plain`, in
+// memory.
+inline Status CheckFullLastTier(EmbeddingTable* table, EmbeddingTable* plain) {
+  Status status;
+  for (int64_t step = 0; step < 20; ++step) {
+    const std::vector<int64_t> ids = RandomIds(1000, 0, 1 << 30, static_cast<uint64_t>(step));
+    const std::vector<float> grads = RandomFloats(1000 * table->dim(), static_cast<uint64_t>(step));
+    const Status applied = Apply(table, {0.1f}, ids, grads);
+    if (applied.ok()) {
+      EXPECT_TRUE(IsOk(status)) << "the tier is full for good";
+      EXPECT_TRUE(IsOk(Apply(plain, {0.1f}, ids, grads)));
+    } else {
+      status = applied;
+    }
+    EXPECT_EQ(ExportAll(*table), ExportAll(*plain)) << "step " << step;
+    EXPECT_EQ(NumRowsOf(*table), NumRowsOf(*plain));
+  }
+  return status;
 }
 
 }  // namespace keras_sparse

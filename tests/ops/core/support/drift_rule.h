@@ -2,13 +2,8 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_DRIFT_RULE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_DRIFT_RULE_H_
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <vector>
 
 #include "ops/core/optimizer/update_rule.h"
 #include "tests/ops/core/support/table_testing.h"

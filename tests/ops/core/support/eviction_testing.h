@@ -2,14 +2,8 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EVICTION_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EVICTION_TESTING_H_
 
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/eviction/eviction_policy.h"
 #include "ops/core/operations/evict_rows.h"

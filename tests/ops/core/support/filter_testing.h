@@ -2,14 +2,8 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/admission/admission_filter.h"
 #include "ops/core/operations/set_filter.h"

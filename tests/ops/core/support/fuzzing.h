@@ -2,10 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FUZZING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FUZZING_H_
 
-#include <gtest/gtest.h>
-
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -13,9 +10,7 @@
 #include <iterator>
 #include <limits>
 #include <random>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

@@ -2,15 +2,9 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_
 
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "ops/core/stores/row_store.h"
 #include "tests/ops/core/device/device_testing.h"

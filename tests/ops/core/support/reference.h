@@ -2,16 +2,13 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_REFERENCE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_REFERENCE_H_
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <vector>
 
 #include "ops/core/ids/bags.h"
 #include "ops/core/math/strided_rows.h"
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 

@@ -3,15 +3,9 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SMALL_STORE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SMALL_STORE_H_
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <vector>
 
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"

@@ -2,13 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SNAPSHOT_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SNAPSHOT_TESTING_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/table_snapshot.h"

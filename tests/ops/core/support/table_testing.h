@@ -2,15 +2,9 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TABLE_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TABLE_TESTING_H_
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/ids/bags.h"

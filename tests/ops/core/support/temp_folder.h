@@ -2,13 +2,13 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TEMP_FOLDER_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TEMP_FOLDER_H_
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <string>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 

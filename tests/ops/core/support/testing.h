@@ -1,4 +1,5 @@
-// What the tests of the core share: checks of a Status, seeded data.
+// What the tests of the core share: GoogleTest and the headers of ids, rows, names and owners,
+// which each of them takes from here; checks of a Status; seeded data.
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_TESTING_H_
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>

@@ -2,16 +2,13 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_THREAD_EXECUTOR_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_THREAD_EXECUTOR_H_
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <thread>
-#include <vector>
 
 #include "ops/core/base/executor.h"
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 

@@ -1,15 +1,10 @@
 // Many threads on shared tables. Meant for the thread sanitizer, but checks values everywhere.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <random>
 #include <thread>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/export_rows.h"

@@ -1,16 +1,10 @@
 // A disk below a table that cannot be read or written for a while: the error says where, nothing
 // has changed, and the next try works.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"

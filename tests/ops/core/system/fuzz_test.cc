@@ -1,16 +1,10 @@
 // What the core reads that other processes, files and callers have made, changed at random.
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <ostream>
-#include <string>
-#include <vector>
 
 #include "ops/core/exchange/batch_headers.h"
 #include "ops/core/exchange/packed_slices.h"

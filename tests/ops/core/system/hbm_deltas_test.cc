@@ -1,12 +1,6 @@
 // What has changed in a table in a GPU's memory since it was saved: as in one in memory.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"

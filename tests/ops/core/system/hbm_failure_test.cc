@@ -1,10 +1,4 @@
 // A GPU that fails in the midst of its work, or has no room for a table.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"

@@ -1,11 +1,4 @@
 // What a rule remembers of its steps for rows in a GPU's memory: as long as for a table in memory.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"

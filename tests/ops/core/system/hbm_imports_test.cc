@@ -1,10 +1,5 @@
 // Rows that come from outside into a table in a GPU's memory over lower tiers.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"

@@ -1,11 +1,4 @@
 // Steps that a table refuses, in either memory: no table of the step changes.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"

@@ -1,11 +1,5 @@
 // Tables in a GPU's memory, by the operations that all tables have: each is the table in memory.
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"

@@ -1,17 +1,13 @@
 // A table in a GPU's memory over a tier that fails, or on a GPU without room: nothing is lost, and
 // no row is without content.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
 
@@ -46,11 +42,6 @@ class HbmTiersFault : public ::testing::Test {
   }
 
   std::vector<EmbeddingTable*> both() const { return {tiered_.get(), plain_.get()}; }
-  static std::vector<int64_t> Range(int64_t begin, int64_t end) {
-    std::vector<int64_t> keys;
-    for (int64_t key = begin; key < end; ++key) keys.push_back(key);
-    return keys;
-  }
   static Status ApplyTo(EmbeddingTable* table, const std::vector<int64_t>& ids, uint64_t seed) {
     const auto n = static_cast<int64_t>(ids.size());
     return keras_sparse::Apply(table, {0.1f}, ids, RandomFloats(n * kDim, seed));

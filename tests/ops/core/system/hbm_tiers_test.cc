@@ -1,12 +1,6 @@
 // A table in a GPU's memory over lower tiers is the table in memory alone, bit for bit.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <set>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/import_rows.h"

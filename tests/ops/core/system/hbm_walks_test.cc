@@ -1,14 +1,8 @@
 // Random steps of four tables in a GPU's memory, whose updates take what a lookup of theirs has
 // found or not, whatever comes in between: they are the tables in memory.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"

@@ -4,13 +4,9 @@
 #include <malloc.h>
 #endif
 
-#include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/table/embedding_table.h"

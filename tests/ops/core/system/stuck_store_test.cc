@@ -1,9 +1,3 @@
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_store.h"

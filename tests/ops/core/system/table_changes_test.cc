@@ -1,16 +1,11 @@
 // What has changed since a checkpoint, over random training: it and what has gone make the
 // checkpoint into the table, bit for bit, and no other row is among it.
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <cstdint>
-#include <memory>
 #include <ostream>
 #include <random>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"

@@ -1,12 +1,7 @@
 // One thread or many, the same bits.
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"

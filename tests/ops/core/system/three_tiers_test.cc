@@ -1,11 +1,5 @@
 // Memory, persistent memory and a disk below it.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/tiered_store.h"
@@ -76,20 +70,7 @@ TEST_P(ThreeTiers, LetNoRowGoWhenTheLastOneIsFull) {
   options.storage = {{"pmem", GetParam()}, {1 << 20, 1 << 20, 2 << 20}, folder_ / "rows", "LRU"};
   const auto table = OpenWithRule(options, SgdRule());
   const auto plain = OpenWithRule(Dynamic(64), SgdRule());
-  Status status;
-  for (int64_t step = 0; step < 20; ++step) {
-    const std::vector<int64_t> ids = RandomIds(1000, 0, 1 << 30, static_cast<uint64_t>(step));
-    const std::vector<float> grads = RandomFloats(64000, static_cast<uint64_t>(step));
-    const Status applied = Apply(table.get(), {0.1f}, ids, grads);
-    if (applied.ok()) {
-      ASSERT_TRUE(IsOk(status)) << "the tier is full for good";
-      ASSERT_TRUE(IsOk(Apply(plain.get(), {0.1f}, ids, grads)));
-    } else {
-      status = applied;
-    }
-    ASSERT_EQ(ExportAll(*table), ExportAll(*plain)) << "step " << step;
-    ASSERT_EQ(NumRowsOf(*table), NumRowsOf(*plain));
-  }
+  const Status status = CheckFullLastTier(table.get(), plain.get());
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
                         "the size of the " + GetParam() + " tier must hold all rows", status));
   EXPECT_GT(NumRowsOf(*table), 3 * (1 << 20) / 280);

@@ -2,21 +2,16 @@
 // a few rows. Every update adds one to the rows it names, so that what a row must read is known
 // exactly. Rows of zeros are evicted: to a reader they are still there. KERAS_SPARSE_STRESS_SECONDS
 // says for how long, 0.4 if it is not set: `make stress` takes a minute.
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <ostream>
 #include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"

@@ -1,12 +1,6 @@
 // What a policy lets go from tiers is what it lets go from memory alone, bit for bit.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"

@@ -1,11 +1,5 @@
 // A table over a small first tier and an SSD is the table in memory alone, bit for bit.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "ops/core/operations/export_rows.h"
 #include "ops/core/operations/import_rows.h"
@@ -137,20 +131,7 @@ TEST(TieredTableOptions, LetNoRowGoWhenTheLastTierIsFull) {
   options.storage.sizes[1] = 1 << 20;
   const auto table = OpenWithRule(options, SgdRule());
   const auto plain = OpenWithRule(Dynamic(64), SgdRule());
-  Status status;
-  for (int64_t step = 0; step < 15; ++step) {
-    const std::vector<int64_t> ids = RandomIds(1000, 0, 1 << 30, static_cast<uint64_t>(step));
-    const std::vector<float> grads = RandomFloats(64000, static_cast<uint64_t>(step));
-    const Status applied = Apply(table.get(), {0.1f}, ids, grads);
-    // A step is made whole or not at all, with slots, step and all.
-    if (applied.ok()) {
-      ASSERT_TRUE(IsOk(status)) << "the tier is full for good";
-      ASSERT_TRUE(IsOk(Apply(plain.get(), {0.1f}, ids, grads)));
-    } else {
-      status = applied;
-    }
-    ASSERT_EQ(ExportAll(*table), ExportAll(*plain)) << "step " << step;
-  }
+  const Status status = CheckFullLastTier(table.get(), plain.get());
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "give it more in `storage_size`", status));
   // Nor does another rule find room for its slots, and the table is as it was.
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "give it more in `storage_size`",

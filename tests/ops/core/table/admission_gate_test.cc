@@ -1,12 +1,6 @@
 // A table whose keys are admitted to their rows.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"

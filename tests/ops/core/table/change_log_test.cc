@@ -1,10 +1,6 @@
 #include "ops/core/table/change_log.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <vector>
 
 #include "tests/ops/core/support/testing.h"
 

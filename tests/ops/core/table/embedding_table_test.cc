@@ -1,11 +1,5 @@
 #include "ops/core/table/embedding_table.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"

@@ -1,9 +1,4 @@
 // A static table without rows: what a rank has of a table that has fewer rows than ranks.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
-
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"

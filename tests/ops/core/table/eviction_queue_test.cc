@@ -1,18 +1,12 @@
 // A policy that makes room: the rows that go are the first ones of all, over any tiers.
 #include "ops/core/table/eviction_queue.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <random>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/import_rows.h"
@@ -165,16 +159,6 @@ TEST_P(EvictionQueueOver, LetsGoWhatAPlainSearchFinds) {
   }
   EXPECT_GT(num_refused, 0);
   EXPECT_GT(StatsOf(*table).evicted_rows, 500);
-}
-
-TEST(EvictionQueue, LetsAsManyGoAsNeededAndOfOneStepTheLowestKeys) {
-  const auto table = OpenLru(4);
-  ASSERT_TRUE(IsOk(Subtract(table.get(), {7, -3, 9, 5}, {1, 1, 1, 1})));
-  ASSERT_TRUE(IsOk(Subtract(table.get(), {20}, {1})));
-  EXPECT_EQ(Ages(*table).count(-3), 0u);
-  ASSERT_TRUE(IsOk(Subtract(table.get(), {5, 21, 22}, {1, 1, 1})));
-  EXPECT_EQ(Ages(*table), (std::map<int64_t, uint32_t>{{20, 1}, {5, 0}, {21, 0}, {22, 0}}));
-  EXPECT_EQ(StatsOf(*table).evicted_rows, 3);
 }
 
 TEST(EvictionQueue, LetsNoRowGoThatTheStepIsFor) {

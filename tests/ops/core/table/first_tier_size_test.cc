@@ -1,11 +1,5 @@
 // The size of a first tier: of memory alone it is the most there can be, over lower tiers it may be
 // exceeded while an update needs the rows.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"

@@ -1,13 +1,7 @@
 // How often a row had a gradient, which a table keeps in the record.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <random>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/set_rule.h"

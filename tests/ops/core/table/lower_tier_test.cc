@@ -1,10 +1,4 @@
 // A table over lower tiers is the table in memory alone, bit for bit.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/export_rows.h"
 #include "ops/core/operations/import_rows.h"

@@ -1,8 +1,6 @@
 #include "ops/core/table/output_bytes.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace output_bytes_test {

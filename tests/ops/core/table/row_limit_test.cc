@@ -1,14 +1,8 @@
 // A limit of rows: no update or import makes more, and a refused one touches nothing.
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <iterator>
-#include <memory>
 #include <random>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/evict_rows.h"

@@ -1,12 +1,7 @@
 #include "ops/core/table/staged_records.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/testing.h"

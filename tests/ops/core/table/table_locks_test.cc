@@ -1,11 +1,5 @@
 #include "ops/core/table/table_locks.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {

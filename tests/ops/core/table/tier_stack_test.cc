@@ -1,12 +1,7 @@
 #include "ops/core/table/tier_stack.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "ops/core/stores/dram_store.h"
 #include "ops/core/table/table_locks.h"

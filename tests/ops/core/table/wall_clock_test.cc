@@ -1,9 +1,8 @@
 #include "ops/core/table/wall_clock.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
-#include <cstdint>
+
+#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 namespace wall_clock_test {

@@ -2,15 +2,9 @@
 // say.
 #include "ops/core/stores/hbm/hbm_limit.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "ops/core/index/hbm_index_find.h"
 #include "ops/core/record/row_uses.h"

@@ -1,12 +1,5 @@
 #include "ops/core/stores/hbm/hbm_store.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "ops/core/index/hbm_index_find.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"

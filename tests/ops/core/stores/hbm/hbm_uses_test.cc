@@ -1,14 +1,8 @@
 // The coldest rows of a GPU's memory are those of a CPU's.
 #include "ops/core/stores/hbm/hbm_uses.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "ops/core/first_tier/cache_strategy.h"
 #include "tests/ops/core/device/device_testing.h"

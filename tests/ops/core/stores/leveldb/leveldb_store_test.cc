@@ -1,14 +1,9 @@
 #include "ops/core/stores/leveldb/leveldb_store.h"
 
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/ops/core/support/check_compact.h"
 #include "tests/ops/core/support/check_store.h"

@@ -1,10 +1,5 @@
 // What Compact leaves of rows that have gone in the files of a PmemStore: nothing.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "ops/core/stores/pmem/pmem_store.h"
 #include "ops/core/stores/tiered_store.h"

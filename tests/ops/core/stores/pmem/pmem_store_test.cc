@@ -1,18 +1,12 @@
 #include "ops/core/stores/pmem/pmem_store.h"
 
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
+#include "tests/ops/core/support/check_moving_rows.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/faulty_file_system.h"
@@ -211,23 +205,15 @@ TEST(PmemStore, TellsWhatTheFileHasChanged) {
   const auto store = Open(options);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 70), 1)));
   const std::string path = folder / "store/000001.pmem";
-  // Key 25 is entry 5 of the second extent: one bit of its key, of its checksum, of its record.
-  const int64_t offset = 64 + 5 * kStride;
+  const int64_t offset = 64 + 5 * kStride;  // key 25 is entry 5 of the second extent
+  CheckDamagedEntry(store.get(), 25, path, offset);
   for (const int64_t byte : {3, 9, 60}) {
     FlipByte(path, offset + byte);
-    const int64_t keys[] = {24, 25};
-    std::string records(200, '?');
-    bool found[2];
-    EXPECT_TRUE(FailsWith(StatusCode::kDataLoss,
-                          "the entry at byte " + std::to_string(offset) + " of '" + path + "'",
-                          store->Get(keys, 2, records.data(), found)));
-    ExpectStored(*store, {24, 26}, Records({24, 26}, 1, 100));
     std::vector<int64_t> oldest;
     std::vector<char> read;
     ASSERT_TRUE(IsOk(store->Oldest(26, &oldest, &read)));
     EXPECT_EQ(oldest.back(), 26) << "rows that can be read may leave";
     FlipByte(path, offset + byte);
-    ExpectStored(*store, {25}, Records({25}, 1, 100));
   }
   FlipByte(path, offset + 60);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), {25}, 2)));
@@ -236,52 +222,9 @@ TEST(PmemStore, TellsWhatTheFileHasChanged) {
 
 TEST(PmemStore, ServesReadersWhileItIsWritten) {
   const TempFolder folder;
-  constexpr int64_t kKeys = 300;
-  constexpr int64_t kVersions = 100;
   PmemOptions options = Pmem(folder / "store");
   options.keeps_order = true;
-  const auto store = Open(options);
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), 0)));
-  // A reader may see any version from the last one finished to the last one begun.
-  std::atomic<int64_t> begun{0};
-  std::atomic<int64_t> finished{0};
-  std::vector<std::thread> threads;
-  for (uint64_t seed = 0; seed < 2; ++seed) {
-    threads.emplace_back([&, seed] {
-      std::mt19937_64 random(seed);
-      while (finished < kVersions) {
-        const std::vector<int64_t> keys = RandomIds(20, 0, kKeys - 1, random());
-        std::string records(20 * 100, '?');
-        bool found[20];
-        const int64_t least = finished;
-        ASSERT_TRUE(IsOk(store->Get(keys.data(), 20, records.data(), found)));
-        const int64_t greatest = begun;
-        for (size_t i = 0; i < 20; ++i) {
-          bool is_one = false;
-          for (int64_t v = least; v <= greatest && !is_one; ++v) {
-            is_one = records.substr(100 * i, 100) == MakeRecord(keys[i], v, 100);
-          }
-          ASSERT_TRUE(found[i] && is_one) << "key " << keys[i];
-        }
-      }
-    });
-  }
-  // Others come and go, so that entries are taken over and files are made.
-  threads.emplace_back([&] {
-    for (int64_t round = 0; finished < kVersions; ++round) {
-      const std::vector<int64_t> keys = Range(1000, 1000 + 10 * (round % 40));
-      ASSERT_TRUE(IsOk(PutRecords(store.get(), keys, round)));
-      ExpectStored(*store, keys, Records(keys, round, 100));
-      ASSERT_TRUE(IsOk(store->Erase(keys.data(), static_cast<int64_t>(keys.size()))));
-    }
-  });
-  for (int64_t version = 1; version <= kVersions; ++version) {
-    begun = version;
-    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), version)));
-    finished = version;
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(WalkStore(*store, 50), Records(Range(0, kKeys), kVersions, 100));
+  CheckReadsOfReplacedRows(Open(options).get(), 100);
 }
 
 TEST(PmemStore, IsATierBelowMemory) {

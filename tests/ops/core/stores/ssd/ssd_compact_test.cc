@@ -1,13 +1,7 @@
 // What Compact leaves of rows that have gone in the files of an SsdHashStore: nothing.
-#include <gtest/gtest.h>
-
 #include <atomic>
-#include <cstdint>
 #include <future>
-#include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_compact.h"

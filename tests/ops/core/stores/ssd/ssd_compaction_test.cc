@@ -1,16 +1,11 @@
 // Compaction in the background, of a store that ends meanwhile, and beside one whose disk is full.
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <future>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"

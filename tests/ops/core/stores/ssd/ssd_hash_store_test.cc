@@ -1,16 +1,9 @@
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
+#include "tests/ops/core/support/check_moving_rows.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
@@ -160,21 +153,9 @@ TEST_P(SsdHashStoreTest, TellsWhatTheDiskHasChanged) {
   const auto store = Open(folder / "store", 100, 100 * (100 + kStride) + 64);
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 350), 1)));
   const std::string path = folder / "store/000001.seg";
-  // Key 142 is entry 42 of the second segment: one bit of its key, of its checksum, of its record.
-  for (const int64_t byte : {3, 9, 60}) {
-    const int64_t offset = 64 + 42 * (100 + kStride);
-    FlipByte(path, offset + byte);
-    const int64_t keys[] = {141, 142};
-    std::string records(200, '?');
-    bool found[2];
-    EXPECT_TRUE(FailsWith(StatusCode::kDataLoss,
-                          "the entry at byte " + std::to_string(offset) + " of '" + path + "'",
-                          store->Get(keys, 2, records.data(), found)));
-    ExpectStored(*store, {141, 143}, Records({141, 143}, 1, 100));
-    FlipByte(path, offset + byte);
-    ExpectStored(*store, {142}, Records({142}, 1, 100));
-  }
-  std::filesystem::resize_file(path, 64 + 42 * (100 + kStride) + 5);
+  const int64_t offset = 64 + 42 * (100 + kStride);  // key 142 is entry 42 of the second segment
+  CheckDamagedEntry(store.get(), 142, path, offset);
+  std::filesystem::resize_file(path, offset + 5);
   const int64_t key = 142;
   std::string record(100, '?');
   bool found = false;
@@ -240,42 +221,9 @@ TEST_P(SsdHashStoreTest, FillsItsSizeWithRows) {
 
 TEST_P(SsdHashStoreTest, ServesReadersWhileItIsWrittenAndCompacted) {
   const TempFolder folder;
-  constexpr int64_t kKeys = 300;
-  constexpr int64_t kVersions = 120;
   const auto store = Open(folder / "store", 64, 4096);
-  ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), 0)));
-  // A reader may see any version from the last one finished to the last one begun.
-  std::atomic<int64_t> begun{0};
-  std::atomic<int64_t> finished{0};
-  std::vector<std::thread> readers;
-  for (uint64_t seed = 0; seed < 3; ++seed) {
-    readers.emplace_back([&, seed] {
-      std::mt19937_64 random(seed);
-      while (finished < kVersions) {
-        const std::vector<int64_t> keys = RandomIds(20, 0, kKeys - 1, random());
-        std::string records(20 * 64, '?');
-        bool found[20];
-        const int64_t least = finished;
-        ASSERT_TRUE(IsOk(store->Get(keys.data(), 20, records.data(), found)));
-        const int64_t greatest = begun;
-        for (size_t i = 0; i < 20; ++i) {
-          ASSERT_TRUE(found[i]);
-          const std::string record = records.substr(64 * i, 64);
-          bool is_one = false;
-          for (int64_t v = least; v <= greatest && !is_one; ++v) {
-            is_one = record == MakeRecord(keys[i], v, 64);
-          }
-          ASSERT_TRUE(is_one) << "key " << keys[i];
-        }
-      }
-    });
-  }
-  for (int64_t version = 1; version <= kVersions; ++version) {
-    begun = version;
-    ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, kKeys), version)));
-    finished = version;
-  }
-  for (std::thread& reader : readers) reader.join();
+  CheckReadsOfReplacedRows(store.get(), 120);
+  EXPECT_GT(store->compacted_bytes(), 0);
 }
 
 }  // namespace ssd_hash_store_test

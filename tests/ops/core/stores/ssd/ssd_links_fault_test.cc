@@ -1,11 +1,5 @@
 // Links of segments that cannot be made, or had better not be.
-#include <gtest/gtest.h>
 #include <sys/stat.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"

@@ -1,15 +1,9 @@
 // The segments of an SsdHashStore as files of a checkpoint.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"

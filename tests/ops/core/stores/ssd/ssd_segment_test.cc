@@ -1,12 +1,6 @@
 #include "ops/core/stores/ssd/ssd_segment.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/temp_folder.h"
