@@ -301,7 +301,9 @@ def test_a_part_that_is_the_whole_table_is_saved_as_one():
 def test_a_part_is_no_array_of_its_table():
     for part in (TablePart("t", 9, 4, 2, 2), TablePart("t", 9, 4, 0, 4, shard=1, num_shards=3)):
         variable = make(part, "zeros")
-        with pytest.raises(ValueError, match="part of a table must not be read as an array.*of its"):
+        with pytest.raises(
+            ValueError, match=r"part of a table must not be read as an array.*of its"
+        ):
             np.asarray(variable)
     whole = make(TablePart("t", 9, 4, 0, 4), "zeros")
     np.testing.assert_array_equal(np.asarray(whole), np.zeros((9, 4)))

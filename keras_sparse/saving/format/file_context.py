@@ -20,6 +20,7 @@ class FileContext:
         verified: `pathlib.Path` of the file that `load_weights` has verified and loads now.
         is_rehearsal: Boolean. Whether tables only see whether they could be loaded.
         is_growing: Boolean. Whether a table may take over one of fewer rows.
+        verifies: Boolean. Whether all tables are read before one changes.
     """
 
     tables: list | None = None
@@ -28,6 +29,7 @@ class FileContext:
     verified: Any = None
     is_rehearsal: bool = False
     is_growing: bool = False
+    verifies: bool = True
 
 
 _NONE = FileContext()

@@ -26,6 +26,13 @@ def read_dataset(store, name, dtype, shape):
         KeyError: There is none.
         OSError: It cannot be read.
     """
+    dataset = checked_dataset(store, name, dtype, shape)
+    # Keras' store knows of dtypes that HDF5 does not have.
+    return np.asarray(dataset if isinstance(dataset, np.ndarray) else store[name])
+
+
+def checked_dataset(store, name, dtype, shape):
+    """Returns what `find_dataset` does, once it is of a dtype and shape: see `read_dataset`."""
     dataset = find_dataset(store, name)
     is_shape = len(dataset.shape) == len(shape) and all(
         wanted in (None, length) for wanted, length in zip(shape, dataset.shape, strict=True)
@@ -37,8 +44,7 @@ def read_dataset(store, name, dtype, shape):
             f"Received: `{name}` of shape {dataset.shape} and dtype {dataset.dtype}, not {shape}"
             f"{'' if dtype is None else f' and {np.dtype(dtype)}'}"
         )
-    # Keras' store knows of dtypes that HDF5 does not have.
-    return np.asarray(dataset if isinstance(dataset, np.ndarray) else store[name])
+    return dataset
 
 
 def find_dataset(store, name):

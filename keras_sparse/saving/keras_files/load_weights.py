@@ -6,18 +6,22 @@ import keras
 from keras_sparse.optimizers.support.started_mean import forget_started_mean
 from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.saving.format.external_tables import are_tables_external
+from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.dense_values import DenseValues
 from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import named_load
+from keras_sparse.saving.keras_files.verify_file import check_file
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils import checks
 
 
-def load_weights(model, filepath, skip_mismatch=False, grow=False, objects_to_skip=None):
+def load_weights(
+    model, filepath, skip_mismatch=False, grow=False, objects_to_skip=None, verify=True
+):
     """Loads weights as `model.load_weights`, also into tables with more rows than the saved ones.
 
     Args:
@@ -28,6 +32,10 @@ def load_weights(model, filepath, skip_mismatch=False, grow=False, objects_to_sk
         grow: Boolean. Whether a table may have more rows than the saved one, or be a dynamic one
             where that was static. Rows that were not saved are initial ones. Defaults to `False`.
         objects_to_skip: Layers that are left as they are. Defaults to `None`.
+        verify: Boolean. Whether to read all tables once before one changes, so that a damaged file
+            leaves the model as it is. Without it each byte is read once, and checked then: a
+            damaged chunk is a ValueError that leaves the tables before it, and rows of its own,
+            loaded. Defaults to `True`.
 
     Example:
     >>> import os, tempfile
@@ -39,7 +47,9 @@ def load_weights(model, filepath, skip_mismatch=False, grow=False, objects_to_sk
     >>> keras_sparse.saving.load_weights(catalogue(1500), path, grow=True)
     """
     options = {} if objects_to_skip is None else {"objects_to_skip": objects_to_skip}
-    with in_file_context(is_growing=checks.boolean(grow, "grow")):
+    with in_file_context(
+        is_growing=checks.boolean(grow, "grow"), verifies=checks.boolean(verify, "verify")
+    ):
         keras.saving.load_weights(model, filepath, skip_mismatch, **options)
 
 
@@ -60,7 +70,7 @@ def loading_whole(load_weights_only):
             load_weights_only(model, filepath, **options)
             return
         with local_copy(checks.path(filepath, "filepath")) as path:
-            verify_file(path)
+            (verify_file if file_context().verifies else check_file)(path)
             if are_tables_external():  # whoever loads them restores the other variables
                 load_weights_only(model, path, **options)
                 return

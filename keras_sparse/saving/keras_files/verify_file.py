@@ -9,6 +9,7 @@ from keras_sparse.saving.format.read_dataset import member
 from keras_sparse.saving.keras_files.local_copy import local_copy
 from keras_sparse.saving.keras_files.local_copy import weight_map
 from keras_sparse.saving.table_format.chunks import check_chunks
+from keras_sparse.saving.table_format.chunks import find_chunks
 from keras_sparse.saving.table_format.table_header import TableHeader
 from keras_sparse.utils import checks
 
@@ -23,6 +24,15 @@ def verify_file(file):
         Integer. The number of tables.
     """
     return len(_each_table(file, check_chunks))
+
+
+def check_file(file):
+    """Checks that the tables in a weights file have all their chunks, and reads none of them.
+
+    Args:
+        file: As of `verify_file`.
+    """
+    _each_table(file, find_chunks)
 
 
 def read_headers(file):

@@ -1,9 +1,11 @@
 """The chunks of a saved table: arrays by their names in a store, each with a checksum."""
 
+import contextlib
 import zlib
 
 import numpy as np
 
+from keras_sparse.saving.format.read_dataset import checked_dataset
 from keras_sparse.saving.format.read_dataset import is_of_system
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.table_format.table_header import FilterHeader
@@ -132,6 +134,22 @@ def read_filter_chunks(header, store):
         yield keys, counts
 
 
+def find_chunks(header, store):
+    """Raises ValueError unless all chunks of a saved table are there, and as long as they were."""
+    for index, (num_rows, *_) in enumerate(header.chunks):
+        number, shape = f"{index:06d}", (num_rows,)
+        _find(store, f"keys_{number}", np.int64, shape)
+        _find(store, f"records_{number}", np.float32, (num_rows, header.record_floats))
+        for name in header.kept_words():
+            _find(store, f"{name}_{number}", np.uint32, shape)
+    chunks = () if header.filter is None else header.filter.chunks
+    for index, (num_entries, _, keys_crc32, _) in enumerate(chunks):
+        _find(store, f"filter_counts_{index:06d}", np.uint32, (num_entries,))
+        if keys_crc32 is not None:
+            _find(store, f"filter_keys_{index:06d}", np.int64, (num_entries,))
+    _check_complete(header)
+
+
 def check_chunks(header, store):
     """Reads a saved table through and raises ValueError unless all of it is as saved."""
     progress = Progress(header.num_rows, "thousand rows checked", 1000)
@@ -140,6 +158,10 @@ def check_chunks(header, store):
     progress.close()
     for _ in read_filter_chunks(header, store):
         pass
+    _check_complete(header)
+
+
+def _check_complete(header):
     if header.input_dim is not None and header.num_rows != header.input_dim:
         raise ValueError(
             "A saved static table must hold all its rows. The file is damaged. Received: "
@@ -149,8 +171,25 @@ def check_chunks(header, store):
 
 def read_array(store, name, dtype, shape, checksum):
     """Returns an array of a store, or raises ValueError unless it is what was saved."""
-    try:
+    with _named_error(name):
         array = np.ascontiguousarray(read_dataset(store, name, dtype, shape))
+    if zlib.crc32(array.data) != checksum:
+        raise ValueError(
+            "A saved table's chunks must match their checksums. The file is damaged. Received: "
+            f"`{name}` with CRC-32 {zlib.crc32(array.data):#010x}, saved as {checksum:#010x}"
+        )
+    return array
+
+
+def _find(store, name, dtype, shape):
+    with _named_error(name):
+        checked_dataset(store, name, dtype, shape)
+
+
+@contextlib.contextmanager
+def _named_error(name):
+    try:
+        yield
     except (KeyError, OSError) as error:
         if is_of_system(error):
             raise
@@ -158,9 +197,3 @@ def read_array(store, name, dtype, shape, checksum):
             f"A saved table must have all its chunks. The file is damaged. Received: `{name}`: "
             f"{error}"
         ) from error
-    if zlib.crc32(array.data) != checksum:
-        raise ValueError(
-            "A saved table's chunks must match their checksums. The file is damaged. Received: "
-            f"`{name}` with CRC-32 {zlib.crc32(array.data):#010x}, saved as {checksum:#010x}"
-        )
-    return array
