@@ -73,9 +73,7 @@ class Exchange:
         if collected is not None and are_built:
             collected.append({"exchange": self, "inputs": call.inputs()})
         if collected is not None or not are_built:
-            return native.zero_rows(
-                self.layout.dims_of(tables), ids, row_splits, combiners, joined, dtype
-            )
+            return native.zero_rows(call.output_dims, ids, row_splits, combiners, joined, dtype)
         trained = self._trained()
         anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
         slices = [each for _, each in trained]
