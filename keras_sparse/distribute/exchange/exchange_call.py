@@ -26,7 +26,7 @@ class ExchangeCall:
         self.handles = [variable.native for variable in exchange.variables]
         self.pools = exchange.pools
         self.on_gpu = exchange.on_gpu
-        self.gradient_scale = 1 / exchange.layout.num_ranks
+        self.gradient_scale = 1 / exchange.layout.num_ranks  # before gradients are sent
         self.input_tables = exchange.layout.numbers_of(tables)
         self.ids = ids
         self.row_splits = row_splits
