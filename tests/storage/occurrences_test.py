@@ -45,14 +45,14 @@ def make_layer(combiner, admission):
     return keras_sparse.layers.Embedding(None, DIM, combiner, seed=1, admission=admission)
 
 
-def train(layer, optimizer, call, decorate=tf.function):
+def train(layer, optimizer, call, decorate=tf.function, clip=lambda grads: grads):
     @decorate
     def step(ids):
         with tf.GradientTape() as tape:
             loss = sum(tf.reduce_sum(rows**2) + tf.reduce_sum(rows) for rows in call(layer, ids))
             loss = optimizer.scale_loss(loss)
         variables = layer.trainable_variables
-        optimizer.apply(tape.gradient(loss, variables), variables)
+        optimizer.apply(clip(tape.gradient(loss, variables)), variables)
 
     layer.build()
     optimizer.build(layer.trainable_variables)
@@ -75,6 +75,12 @@ def test_are_counted_each(options, combiner, call):
 def test_are_counted_each_by_several_optimizers_and_eagerly():
     layer = make_layer("sum", CounterFilter(FREQ, count="occurrences"))
     train(layer, several(global_clipnorm=0.1), twice, decorate=lambda step: step)
+    assert remembered(layer.embeddings) == counted(BATCHES, FREQ)[0]
+
+
+def test_are_counted_each_where_a_loop_clips_gradients_of_which_it_sees_values_and_ids_alone():
+    layer = make_layer("sum", CounterFilter(FREQ, count="occurrences"))
+    train(layer, Adagrad(0.1), once, clip=lambda grads: tf.clip_by_global_norm(grads, 0.1)[0])
     assert remembered(layer.embeddings) == counted(BATCHES, FREQ)[0]
 
 

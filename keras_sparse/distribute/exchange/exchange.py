@@ -72,9 +72,7 @@ class Exchange:
         if mode is native.LookupMode.COLLECT:
             native.collected_lookups().append({"exchange": self, "inputs": call.inputs()})
         if mode is not native.LookupMode.RUN:
-            return native.zero_rows(
-                self.layout.dims_of(tables), ids, row_splits, combiners, joined, dtype
-            )
+            return native.zero_rows(call.output_dims, ids, row_splits, combiners, joined, dtype)
         trained = self._trained()
         anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
         slices = [each for _, each in trained]

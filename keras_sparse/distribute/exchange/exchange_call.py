@@ -26,14 +26,20 @@ class ExchangeCall:
         self.handles = [variable.native for variable in exchange.variables]
         self.pools = exchange.pools
         self.on_gpu = exchange.on_gpu
-        self.tables = tables
+        self.gradient_scale = 1 / exchange.layout.num_ranks  # before gradients are sent
+        self.input_tables = exchange.layout.numbers_of(tables)
         self.ids = ids
         self.row_splits = row_splits
         self.weights = weights
         self.combiners = combiners
         self.weighted = weighted
 
-    def rows(self, name, anchors, slices, joined, dtype):
+    @property
+    def output_dims(self):
+        """The widths of the tables of the inputs."""
+        return [self.layout.output_dims[table] for table in self.input_tables]
+
+    def rows(self, name, anchors, slices, joined=False, dtype="float32"):
         """Returns the outputs of the lookup.
 
         Args:
@@ -43,7 +49,7 @@ class ExchangeCall:
             joined: Boolean. Whether to give one output with those of all inputs side by side.
             dtype: String, one of `ROW_DTYPES`.
         """
-        output_dims = self.layout.dims_of(self.tables)
+        output_dims = self.output_dims
         columns = [first for first, _ in native.joined_columns(output_dims)] if joined else []
 
         @tf.custom_gradient
@@ -95,7 +101,7 @@ class ExchangeCall:
             "row_splits": self.row_splits,
             "weights": self.weights,
             "combiners": self.combiners,
-            "input_tables": self.layout.numbers_of(self.tables),
+            "input_tables": self.input_tables,
         }
 
     def _serve(self, words, splits, own_words, on_gpu):
@@ -112,14 +118,14 @@ class ExchangeCall:
 
     def _uses(self, request, places=None):
         """Returns what the native ops take of the inputs at these places; all by default."""
-        places = range(len(self.ids)) if places is None else places
+        places = range(len(self.input_tables)) if places is None else places
         return {
             "positions": [request.positions[i] for i in places],
             "position_splits": [request.position_splits[i] for i in places],
             "scales": [request.scales[i] for i in places],
             "weights": [self.weights[i] for i in places],
             "combiners": [self.combiners[i] for i in places],
-            "input_tables": self.layout.numbers_of([self.tables[i] for i in places]),
+            "input_tables": [self.input_tables[i] for i in places],
             **self.layout.attributes,
         }
 
@@ -131,7 +137,7 @@ class ExchangeCall:
                 output_grads=grads,
                 columns=columns,
                 reply_rows=request.reply_rows,
-                scale=1 / self.layout.num_ranks,
+                scale=self.gradient_scale,
                 W=_word_type(self.on_gpu),
                 **self._uses(request),
             )

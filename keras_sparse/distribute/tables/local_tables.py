@@ -54,7 +54,8 @@ class LocalTables(tf.__internal__.tracking.Trackable):
             out_of_range = [layer.out_of_range for layer in layers]
             name = f"keras_sparse.exchange_{next(_numbers)}"
             entries = [native.max_entries(layer) for layer in layers]
-            layout = ExchangeLayout(plan, rank(), out_of_range, entries, wire_dtype, name)
+            tables = [table for table, is_one in enumerate(self._is_exchanged) if is_one]
+            layout = ExchangeLayout(plan, rank(), tables, out_of_range, entries, wire_dtype, name)
             self.placeholder = self._make_placeholder(layout, name)
             if dp_input:
                 on_gpu = all(are_on_gpu[table] for table in layout.tables)
@@ -92,9 +93,6 @@ class LocalTables(tf.__internal__.tracking.Trackable):
             name,
             on_gpu,
         )
-
-    def _trained_placeholder(self):
-        return self.placeholder if self._is_any_trained() else None
 
     def _is_any_trained(self):
         """Returns whether an exchanged table is trained: by what is the same on all ranks."""
@@ -186,14 +184,17 @@ class LocalTables(tf.__internal__.tracking.Trackable):
         Returns:
             List of float32 tensors: the vectors of this rank's samples, one an input of the plan.
         """
+        tables = [self.plan.input_table_map[i] for i in places]
+        ids = [form.ids for form in forms]
         if self.samples is not None:
             self._refuse_saved_model()
-        tables = [self.plan.input_table_map[i] for i in places]
-        fault = None if self.samples is None else self.samples.mask_invalid_ids(places, forms)
+            for i, form in zip(places, forms, strict=True):
+                form.ids = self.samples.ids_in_range(i, form.ids)
         vectors = self._read(self._lookup_here, tables, forms) if forms else []
         if self.samples is None:
             return vectors
-        return self.samples.exchange(vectors, fault, self._trained_placeholder())
+        placeholder = self.placeholder if self._is_any_trained() else None
+        return self.samples.exchange(ids, vectors, placeholder)
 
     def _read(self, lookup, tables, forms, dtype="float32"):
         rows = lookup(tables, *self._arguments(tables, forms), dtype=dtype)

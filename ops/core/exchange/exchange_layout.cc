@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/core/base/crc32c.h"
+#include "ops/core/ids/owned_keys.h"
 #include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
@@ -81,6 +82,14 @@ uint32_t Checksum(const std::vector<int64_t>& numbers, const std::vector<std::st
 }
 
 }  // namespace
+
+Status ExchangedTable::CheckIds(const int64_t* ids, int64_t num_ids) const {
+  if (input_dim < 0 || out_of_range_is_zero) return Status::Ok();
+  for (int64_t i = 0; i < num_ids; ++i) {
+    if (IsOutside(ids[i])) return OwnedKeys{input_dim}.Refuse(name, "ids", i, ids[i]);
+  }
+  return Status::Ok();
+}
 
 Status ExchangeLayout::Read(const std::vector<int64_t>& numbers,
                             const std::vector<std::string>& names, const std::string& exchange,

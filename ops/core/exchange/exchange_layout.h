@@ -31,6 +31,11 @@ struct ExchangedTable {
   int64_t max_entries = 1;
   std::vector<ExchangedSlice> slices;  // in the order of columns, or of ranks
 
+  bool IsOutside(int64_t id) const {
+    return input_dim >= 0 && static_cast<uint64_t>(id) >= static_cast<uint64_t>(input_dim);
+  }
+  // InvalidArgument for the first id outside of it, where that is refused.
+  Status CheckIds(const int64_t* ids, int64_t num_ids) const;
   // In how many shards its rows are: 1 unless by rows.
   size_t num_shards() const { return by_rows ? slices.size() : 1; }
   // The slices that have the rows of a shard: [first, last).

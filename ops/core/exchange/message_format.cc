@@ -16,17 +16,14 @@ constexpr int64_t kStageAndKind = 3;  // the kind in the lowest bits
 constexpr int64_t kRound = 4;         // two words
 constexpr int64_t kStaleness = 6;
 constexpr int64_t kExpectation = 7;
-constexpr int64_t kNumKinds = 4;  // that there is room for
-
-std::string Prefix(const ExchangeLayout& layout, size_t rank) {
-  return "[rank " + std::to_string(rank) + " of " + std::to_string(layout.num_ranks) + "] ";
-}
+constexpr int64_t kBatchSize = 4;  // two words, where a Preparation has its round
+constexpr int64_t kNumKinds = 4;   // that there is room for
 
 Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& received) {
   const auto [block, num_words] = received;
   if (num_words < kHeaderWords) {
     return Status(StatusCode::kDataLoss,
-                  Prefix(layout, rank) + "a block of an exchange must have " +
+                  RankPrefix(layout, rank) + "a block of an exchange must have " +
                       std::to_string(kHeaderWords) +
                       " words at least. Received: " + std::to_string(num_words));
   }
@@ -38,11 +35,11 @@ Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& receiv
     // What comes from a binding says already whose it is.
     const bool is_named = message.rfind("[rank ", 0) == 0;
     return Status(static_cast<StatusCode>(block[kCode]),
-                  is_named ? message : Prefix(layout, rank) + message);
+                  is_named ? message : RankPrefix(layout, rank) + message);
   }
   if (static_cast<uint32_t>(block[kChecksum]) != layout.checksum) {
     return FailedPrecondition(
-        Prefix(layout, rank) +
+        RankPrefix(layout, rank) +
         "every rank must make the same layers, and ranks must call them, and take their gradients, "
         "in the same order outside of a tf.function. Received: what belongs to another layer than "
         "the one that rank " +
@@ -52,6 +49,10 @@ Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& receiv
 }
 
 }  // namespace
+
+std::string RankPrefix(const ExchangeLayout& layout, size_t rank) {
+  return "[rank " + std::to_string(rank) + " of " + std::to_string(layout.num_ranks) + "] ";
+}
 
 std::string TooManyWords(int64_t num_words) {
   return "a rank may send others fewer than 2^31 words in a step, and get as many of them; take "
@@ -94,6 +95,16 @@ Preparation Preparation::Read(const Word* block) {
   result.staleness = block[kStaleness];
   result.expectation = static_cast<uint32_t>(block[kExpectation]);
   return result;
+}
+
+void WriteBatchSize(int64_t num_samples, Word* block) {
+  std::memcpy(block + kBatchSize, &num_samples, sizeof(num_samples));
+}
+
+int64_t ReadBatchSize(const Word* block) {
+  int64_t num_samples = 0;
+  std::memcpy(&num_samples, block + kBatchSize, sizeof(num_samples));
+  return num_samples;
 }
 
 bool IsError(const Block& block) { return block.words[kCode] != 0; }

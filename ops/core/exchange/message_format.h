@@ -15,9 +15,10 @@ namespace keras_sparse {
 using Word = int32_t;
 
 // A block of ids or rows begins with a header: the code of a Status, the bytes of its message, the
-// checksum of the layout, and a Preparation. An error's message follows and then nothing; so an
-// error of one rank travels where its ids or rows would, and is seen by all ranks in the same step.
-// As many words as keep rows of a multiple of 8 floats aligned to vectors.
+// checksum of the layout, and a Preparation or the size of a whole batch. An error's message
+// follows and then nothing; so an error of one rank travels where its ids or rows would, and is
+// seen by all ranks in the same step. As many words as keep rows of a multiple of 8 floats aligned
+// to vectors.
 constexpr int64_t kHeaderWords = 8;
 
 // What a stage has made ready for a lookup of a rank: see PrefetchRounds.
@@ -33,6 +34,13 @@ struct Preparation {
   void Write(Word* block) const;
   static Preparation Read(const Word* block);
 };
+
+// The number of samples of a whole batch: see whole_batches.h.
+void WriteBatchSize(int64_t num_samples, Word* block);
+int64_t ReadBatchSize(const Word* block);
+
+// `[rank r of n] `, with which a message begins that says what is wrong on a rank.
+std::string RankPrefix(const ExchangeLayout& layout, size_t rank);
 
 // Horovod counts in int32 where the words begin that a rank sends to each other one and gets of it.
 std::string TooManyWords(int64_t num_words);

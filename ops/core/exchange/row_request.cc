@@ -6,7 +6,6 @@
 #include <string>
 
 #include "ops/core/ids/distinct_ids.h"
-#include "ops/core/ids/owned_keys.h"
 
 namespace keras_sparse {
 namespace {
@@ -27,15 +26,10 @@ bool MayPool(const Bags& bags) {
   return bags.combiner != Combiner::kNone && bags.weights == nullptr;
 }
 
-bool IsOutside(const ExchangedTable& table, int64_t id) {
-  return table.input_dim >= 0 &&
-         static_cast<uint64_t>(id) >= static_cast<uint64_t>(table.input_dim);
-}
-
 // What the rank of its shard knows an id by.
 int64_t LocalId(const ExchangedTable& table, int64_t id) {
   if (!table.by_rows || table.input_dim < 0) return id;
-  return IsOutside(table, id) ? -1 : id / static_cast<int64_t>(table.num_shards());
+  return table.IsOutside(id) ? -1 : id / static_cast<int64_t>(table.num_shards());
 }
 
 constexpr int64_t kNanosecondsPerBlock = 100000;
@@ -68,7 +62,10 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
                            std::to_string(layout.tables.size()));
   }
   std::unique_ptr<RowRequest> result(new RowRequest(layout, inputs, wire_type));
-  KERAS_SPARSE_RETURN_IF_ERROR(result->CheckIds());
+  for (const RequestInput& input : inputs) {
+    const ExchangedTable& table = layout.tables[input.table];
+    KERAS_SPARSE_RETURN_IF_ERROR(table.CheckIds(input.ids, input.bags.num_ids));
+  }
   result->JoinIds();
   for (const Table& table : result->tables_) {
     if (table.num_ids < std::numeric_limits<uint32_t>::max()) continue;
@@ -92,19 +89,6 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
   KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, request_words));
   KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, reply_words));
   *request = std::move(result);
-  return Status::Ok();
-}
-
-Status RowRequest::CheckIds() const {
-  for (const RequestInput& input : requests_) {
-    const ExchangedTable& table = layout_.tables[input.table];
-    if (table.input_dim < 0 || table.out_of_range_is_zero) continue;
-    for (int64_t i = 0; i < input.bags.num_ids; ++i) {
-      if (IsOutside(table, input.ids[i])) {
-        return OwnedKeys{table.input_dim}.Refuse(table.name, "ids", i, input.ids[i]);
-      }
-    }
-  }
   return Status::Ok();
 }
 

@@ -105,7 +105,6 @@ class RowRequest {
              FloatType wire_type);
 
   void JoinIds();
-  Status CheckIds() const;
   void FindDistinct(Executor* executor);
   // These look at one table.
   void ChooseForm(size_t t);

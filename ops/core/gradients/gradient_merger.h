@@ -17,7 +17,9 @@ namespace keras_sparse {
 class GradientSource;
 
 // An id of a table that counts occurrences has several entries (see DistinctIds): its first one has
-// the sum and the others kEmptySum, so that the sum of all of them is the same in bits.
+// the sum and the others kEmptySum, so that the sum of all of them is the same in bits, and their
+// norm. A count beside the ids would get lost: TensorFlow, which adds up the gradients of a table's
+// lookups, and loops that clip or scale them pass on ids and values alone.
 //
 // Merges the gradients of many lookups in three steps, so that the caller can allocate the result
 // when its size is known. No lock, no atomic and no sum whose order depends on the threads: each

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <ostream>
 
-#include "ops/core/exchange/batch_headers.h"
 #include "ops/core/exchange/packed_slices.h"
+#include "ops/core/exchange/whole_batches.h"
 #include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/set_rule.h"
@@ -91,20 +91,24 @@ Parser OfRequests() {
   return {inputs, parse};
 }
 
-Parser OfBatchHeaders() {
-  const std::vector<int64_t> good = {7, 4, -1, 0, 7, -1, -1, 0};
-  const auto parse = [](const Pieces& pieces) {
-    std::vector<int64_t> words = Values<int64_t>(pieces[0]);
-    words.resize(2 * kBatchHeaderWords);
-    std::vector<BatchHeader> headers(2);
-    std::memcpy(headers.data(), words.data(), sizeof(int64_t) * words.size());
+Parser OfWholeBatches() {
+  const auto rank = std::make_shared<Rank>(Tables(), 2, 1);
+  std::vector<Word> good(kHeaderWords);
+  WriteStatus(Status::Ok(), rank->layout().checksum, good.data());
+  WriteBatchSize(4, good.data());
+  const auto parse = [rank](const Pieces& pieces) {
+    std::vector<std::vector<Word>> words;
+    std::vector<Block> blocks;
+    for (const std::string& each : pieces) {
+      words.push_back(Values<Word>(each));
+      blocks.push_back({words.back().data(), static_cast<int64_t>(words.back().size())});
+    }
     int64_t num_own_samples = -1;
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        CheckWholeBatches(headers, 0, {{"users", 9}, {"items", 5}}, &num_own_samples));
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckWholeBatches(rank->layout(), blocks, &num_own_samples));
     EXPECT_GE(num_own_samples, 0);
     return Status::Ok();
   };
-  return {{{Bytes(good)}}, parse};
+  return {{{Bytes(good), Bytes(good)}}, parse};
 }
 
 Parser OfPackedSlices() {
@@ -267,7 +271,7 @@ TEST_P(Fuzz, TakesOrRefusesWhateverItIs) { TakesOrRefuses(GetParam().make()); }
 INSTANTIATE_TEST_SUITE_P(
     Inputs, Fuzz,
     ::testing::Values(Case{"Layouts", OfLayouts}, Case{"Lookups", OfLookups},
-                      Case{"Requests", OfRequests}, Case{"BatchHeaders", OfBatchHeaders},
+                      Case{"Requests", OfRequests}, Case{"WholeBatches", OfWholeBatches},
                       Case{"PackedSlices", OfPackedSlices}, Case{"Segments", OfSegments},
                       Case{"SavedRules", OfSavedRules},
                       Case{"CounterFilter", [] { return OfFilters(Counter(5)); }},

@@ -1,0 +1,61 @@
+// KerasSparseCheckWholeBatches: the rows that ranks sent of whole batches -> how each input uses
+// them, as KerasSparseRequestRows says it of rows that are asked for.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "ops/core/exchange/whole_batches.h"
+#include "ops/tf/exchange/exchange_op.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace keras_sparse {
+
+// It has no state, unlike an assertion: TensorFlow would let that wait for those before it in a
+// function, and ranks may have layers in different orders there.
+REGISTER_OP("KerasSparseCheckWholeBatches")
+    .Attr("N: int >= 1")
+    .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Input("words: int32")
+    .Input("splits: int32")
+    .Input("own_words: int32")
+    .Output("reply_rows: int64")
+    .Output("positions: N * int32")
+    .Output("position_splits: N * int64")
+    .Output("scales: N * float")
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
+      c->set_output(0, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      return absl::OkStatus();
+    });
+
+class CheckWholeBatchesOp : public ExchangeOp {
+ public:
+  explicit CheckWholeBatchesOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    std::vector<Block> blocks;
+    int64_t num_own_samples = 0;
+    OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
+    OP_REQUIRES_OK(ctx, ToTf(CheckWholeBatches(layout_, blocks, &num_own_samples)));
+    tf::Tensor* reply_rows = nullptr;
+    const tf::TensorShape shape(
+        {static_cast<int64_t>(layout_.tables.size()), static_cast<int64_t>(layout_.num_ranks)});
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &reply_rows));
+    std::fill_n(reply_rows->flat<int64_t>().data(), shape.num_elements(), num_own_samples);
+    tf::Tensor positions;
+    OP_REQUIRES_OK(ctx, ctx->allocate_temp(tf::DT_INT32, {num_own_samples}, &positions));
+    int32_t* const numbers = positions.flat<int32_t>().data();
+    std::iota(numbers, numbers + num_own_samples, 0);
+    const int n = (num_outputs() - 1) / 3;
+    for (int i = 1; i <= n; ++i) {
+      ctx->set_output(i, positions);
+      ctx->set_output(n + i, tf::Tensor(tf::DT_INT64, {0}));
+      ctx->set_output(2 * n + i, tf::Tensor(tf::DT_FLOAT, {0}));
+    }
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCheckWholeBatches").Device(tf::DEVICE_CPU),
+                        CheckWholeBatchesOp);
+
+}  // namespace keras_sparse
