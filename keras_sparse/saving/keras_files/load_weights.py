@@ -109,11 +109,16 @@ def _check_table(table, store):
 
 
 def _load_by_order(load_weights_only, model, path, **options):
-    with explaining(model, path):
-        _rehearse(load_weights_only, model, path, **options)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the rehearsal has shown them
-        load_weights_only(model, path, **options)
+    before = DenseValues(model)
+    try:
+        with explaining(model, path), in_file_context(is_rehearsal=True):
+            load_weights_only(model, path, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the rehearsal has shown them
+            load_weights_only(model, path, **options)
+    except BaseException:
+        before.restore()
+        raise
 
 
 def _go_back_to_update(model):
@@ -129,13 +134,3 @@ def _go_back_to_update(model):
             f"Received: {count % steps} of {steps} steps accumulated",
             stacklevel=6,  # who calls `model.load_weights`
         )
-
-
-def _rehearse(load_weights_only, model, path, **options):
-    before = DenseValues(model)
-    try:
-        with in_file_context(is_rehearsal=True):
-            load_weights_only(model, path, **options)
-    except BaseException:
-        before.restore()
-        raise

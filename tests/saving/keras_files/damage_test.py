@@ -241,6 +241,49 @@ def test_a_whole_file_is_read_for_its_checksums_twice(name, tmp_path, monkeypatc
     assert len(reads) <= 2 * once + 4  # and a header for each table
 
 
+@pytest.mark.parametrize("name", ["model.weights.h5", "model.weights.json"])
+def test_each_byte_of_a_table_is_read_once_without_verification(name, tmp_path, monkeypatch):
+    saved = tmp_path / name
+    model = trained_model(2)
+    model.save_weights(saved, max_shard_size=1 if name.endswith("json") else None)
+    reads = []
+    crc32 = zlib.crc32
+    monkeypatch.setattr(zlib, "crc32", lambda data: reads.append(bytes(data)) or crc32(data))
+    keras_sparse.saving.verify(saved)
+    once = [each for each in reads if not each.startswith(b"{")]  # no header
+    loaded = trained_model(1)
+    reads.clear()
+    keras_sparse.saving.load_weights(loaded, saved, verify=False)
+    assert [each for each in reads if not each.startswith(b"{")] == once
+    assert content(loaded) == content(model)
+
+
+def test_a_damaged_chunk_without_verification_is_an_error_where_it_is_read(saved, damaged):
+    first, _ = dataset_bytes(damaged, "dynamic", "records_000000")
+    content_of_file = bytearray(damaged.read_bytes())
+    content_of_file[first] ^= 1
+    damaged.write_bytes(content_of_file)
+    model, whole = trained_model(1), trained_model(1)
+    whole.load_weights(saved)
+    before = content(model)
+    with pytest.raises(ValueError, match=r"checksum.*`records_000000`"):
+        keras_sparse.saving.load_weights(model, damaged, verify=False)
+    fixed, dynamic, others = content(model)
+    assert fixed == content(whole)[0]  # Keras loads it before
+    assert (len(dynamic), others) == (0, before[2])
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_a_chunk_that_is_missing_is_found_without_reading_any(name, damaged):
+    with h5py.File(damaged, "a") as file:
+        del file[f"dynamic/vars/{name}"]
+    model = trained_model(1)
+    before = content(model)
+    with pytest.raises(ValueError, match=f"must have all its chunks.*`{name}`"):
+        keras_sparse.saving.load_weights(model, damaged, verify=False)
+    assert content(model) == before
+
+
 @pytest.mark.parametrize("load", [keras.Model.load_weights, keras.saving.load_weights])
 @pytest.mark.parametrize("name", ["m.weights.h5", "m.weights.json", "m.keras"])
 def test_all_or_nothing_of_any_file_is_loaded_by_method_and_function(name, load, tmp_path):
