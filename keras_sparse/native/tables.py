@@ -1,12 +1,14 @@
 """Ops that make native tables and set what they do."""
 
+import ctypes
+import pathlib
+
 import tensorflow as tf
 
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.device_groups import on_each_device
-from keras_sparse.native.load_tier import load_tier
 from keras_sparse.native.table_device import check_gpu
 from keras_sparse.native.table_device import table_device
 
@@ -231,3 +233,28 @@ def table_sizes(variables):
     return on_each_device(
         lambda tables: library.lib.keras_sparse_size(handles=handles_of(tables)), variables
     )
+
+
+# What each library of the system is called in Debian.
+_PACKAGES = {"LEVELDB": "libleveldb1d", "PMEM": "libpmem1"}
+
+
+def load_tier(tier):
+    """Loads the store of a lower tier, if it needs a library of the system.
+
+    Args:
+        tier: String, such as `"LEVELDB"`.
+
+    Raises:
+        ImportError: The library is absent, or another version of it.
+    """
+    if tier not in _PACKAGES:
+        return
+    path = pathlib.Path(library.library_path).with_name(f"_keras_sparse_{tier.lower()}.so")
+    try:
+        ctypes.CDLL(str(path))  # whoever comes first; it registers itself, once
+    except OSError as error:
+        raise ImportError(
+            f"The tier {tier} must find its library on this system. Install it (Debian: apt-get "
+            f"install {_PACKAGES[tier]}), or take another tier. Received: {error}"
+        ) from error

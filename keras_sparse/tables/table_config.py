@@ -3,8 +3,6 @@ from typing import Any
 
 from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
-from keras_sparse.storage.frequency import check_frequency
-from keras_sparse.storage.row_limit import check_row_limit
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.tables.initial_rows import check_initializer
 from keras_sparse.tables.table_part import check_part
@@ -71,3 +69,27 @@ LAYER_OPTIONS = tuple(
     for each in dataclasses.fields(TableConfig)
     if each.name not in ("initializer", "trainable", "name", "part")
 )
+
+
+def check_frequency(frequency, input_dim):
+    """Returns whether a table counts how often its rows are trained, or raises an error."""
+    frequency = checks.boolean(frequency, "frequency")
+    if frequency and input_dim is not None:
+        raise ValueError(
+            "`frequency` must be that of a dynamic table: all ids of a static one keep their rows. "
+            f"Give it input_dim=None, or leave `frequency` out. Received: input_dim={input_dim} "
+            "with frequency=True"
+        )
+    return frequency
+
+
+def check_row_limit(max_rows, input_dim):
+    """Returns the most rows that a table may have, or `None` for any number."""
+    checks.positive_or_none(max_rows, "max_rows")
+    if max_rows is not None and input_dim is not None:
+        raise ValueError(
+            "`max_rows` must be that of a dynamic table: a static one has all its rows. Give it "
+            f"input_dim=None, or leave `max_rows` out. Received: input_dim={input_dim} with "
+            f"max_rows={max_rows}"
+        )
+    return max_rows

@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from imports import imports_of
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
@@ -38,15 +40,6 @@ def modules():
             continue
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         yield name.removesuffix(".__init__"), path
-
-
-def imports_of(path):
-    """Full names that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def imported_names(path, files):

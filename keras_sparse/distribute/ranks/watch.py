@@ -1,6 +1,7 @@
 """Ends ranks that wait for each other in different calls, and would for good."""
 
 import json
+import re
 import sys
 import threading
 import time
@@ -14,7 +15,6 @@ from keras_sparse.distribute.ranks.named_exchange import NamedExchange
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.distribute.ranks.runtime import stall_seconds
-from keras_sparse.distribute.ranks.stall_text import stall_text
 from keras_sparse.distribute.ranks.uncaught_errors import stalled
 from keras_sparse.native import library
 
@@ -104,3 +104,47 @@ def _waits(seconds):
     arrays = (each.numpy() for each in library.lib.keras_sparse_waits())
     waits = zip(*arrays, strict=True)
     return {call.decode(): int(number) for call, number, so_far in waits if so_far >= seconds}
+
+
+# What the names of calls say, by how they look: the first that fits.
+_MEANINGS = (
+    (r"exchange_\d+.*\.(ids|ids_again|rows|samples)$", "the lookup of a batch"),
+    (r"exchange_\d+.*\.gradients$", "the gradients of a batch, for tables"),
+    (r"optimizer_\d+\.", "a step of `DistributedOptimizer`"),
+    (r"agree_on_step", "the first step of `DistributedOptimizer`"),
+    (r"average_(metrics|over_ranks)", "`MetricAverage` or `average_metrics`, after the last batch"),
+    (r"regularized_parts", "the loss of a batch"),
+    (r"StopTogether", "`StopTogether`"),
+    (r"plan_\d+", "the building of a layer"),
+    (r"broadcast|about|records|export|filter", "copying, saving or loading of tables"),
+    (r"save|load|checkpoint|find_base", "saving or loading"),
+)
+
+
+def stall_text(prefix, seconds, of_ranks):
+    """Returns what is said of ranks that wait for each other.
+
+    Args:
+        prefix: String: `"[rank 3 of 8] "`.
+        seconds: Float. How long all have waited.
+        of_ranks: List of a dict a rank, whose keys are the names of the calls that it waits in.
+    """
+    waits = [f"rank {i} in {_shown(calls)}" for i, calls in enumerate(of_ranks)]
+    return (
+        f"{prefix}This rank ends because all ranks have waited for each other for {seconds:g} s, "
+        "in different calls. All must call `fit`, `evaluate`, `predict`, what saves and what "
+        "averages in the same order, with the same model and callbacks and with as many batches: "
+        "`keras_sparse.distribute.shard` gives as many, `steps_per_epoch` cuts them off. Received: "
+        f"{', '.join(waits)}"
+    )
+
+
+def _shown(calls):
+    return " and ".join(f"{_meaning(call)} ('{call}')" for call in sorted(calls))
+
+
+def _meaning(call):
+    for pattern, meaning in _MEANINGS:
+        if re.search(pattern, call):
+            return meaning
+    return "a call"

@@ -8,10 +8,10 @@ from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.training.average_gradients import average_gradients
-from keras_sparse.distribute.training.squares_over_ranks import squares_over_ranks
 from keras_sparse.distribute.training.step_agreement import agree_on_step
 from keras_sparse.optimizers.multi_optimizer import MultiOptimizer
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
+from keras_sparse.optimizers.support.clipping import sum_of_squares
 from keras_sparse.optimizers.support.room_check import check_room
 from keras_sparse.optimizers.support.step import check_gradients
 from keras_sparse.optimizers.support.step import DenseStep
@@ -232,3 +232,26 @@ def _check(optimizer):
             f"it. Received: inner_optimizer=keras.optimizers.{type(optimizer).__name__}"
         )
     return optimizer
+
+
+def squares_over_ranks(gradients, tables, name):
+    """Sums the squares of the gradients of tables over the parts that ranks have of them.
+
+    All ranks must call it, also those without a part.
+
+    Args:
+        gradients: List of `TableGradient`, merged; those of whole tables are passed over.
+        tables: Tuple of strings, the same on all ranks: the names of the tables that have parts.
+        name: String, as for `collectives.sum_of`.
+
+    Returns:
+        Dict from these names to scalar float32 tensors.
+    """
+    squares = {table: [tf.constant(0.0)] for table in tables}
+    for each in gradients:
+        if each.part is not None:
+            squares[each.part.table].append(sum_of_squares(each.values))
+    own = tf.stack([tf.add_n(squares[table]) for table in tables])
+    (sums,) = collectives.sum_of([own], name)
+    collectives.keep_alive([sums])  # on a rank without a part nothing else may read them
+    return dict(zip(tables, tf.unstack(sums), strict=True))

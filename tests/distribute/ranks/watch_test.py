@@ -1,8 +1,8 @@
 import pytest
 
 from keras_sparse.distribute.ranks import runtime
-from keras_sparse.distribute.ranks.stall_text import stall_text
 from keras_sparse.distribute.ranks.watch import is_stall
+from keras_sparse.distribute.ranks.watch import stall_text
 
 
 @pytest.mark.parametrize(
