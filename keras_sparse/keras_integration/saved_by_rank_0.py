@@ -8,7 +8,7 @@ from keras_sparse.distribute.ranks.check_agreement import check_agreement
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
+from keras_sparse.distribute.tables.table_for_saved_model import TableForSavedModel
 from keras_sparse.saved_model.saved_model_scope import traced_for_saved_model
 
 
@@ -43,7 +43,7 @@ def saved_by_rank_0(save):
 
 @traced_for_saved_model
 def _tables_of_ranks(obj):
-    """Returns each `TableOfRanks` that a SavedModel of an object has, in the order of all ranks."""
+    """Returns each `TableForSavedModel` of an object, in the order of all ranks."""
     cache: dict = {}
 
     class View(tf.train.TrackableView):
@@ -54,5 +54,5 @@ def _tables_of_ranks(obj):
     # In an archive there are the variables that functions read, without their layers.
     finders = (getattr(each, "find_table", None) for each in View(obj).descendants())
     found = [find() for find in finders if find is not None]
-    tables = {each.number: each for each in found if isinstance(each, TableOfRanks)}
+    tables = {each.number: each for each in found if isinstance(each, TableForSavedModel)}
     return [tables[number] for number in sorted(tables)]

@@ -31,7 +31,7 @@ class DataParallelInputs:
         """Returns the outputs of the layer: a list with one an input, or all in one tensor.
 
         Args:
-            own_tables: `LocalTables`.
+            own_tables: `LayerTables`.
             inputs, weights: Lists with an entry for each of `self.inputs`.
             output_mode: String, one of `OUTPUT_MODES`.
         """

@@ -7,7 +7,7 @@ from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import plan_placement
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
-from keras_sparse.distribute.tables.make_local_tables import make_local_tables
+from keras_sparse.distribute.tables.make_layer_tables import make_layer_tables
 from keras_sparse.distribute.tables.regularized_parts import check_regularizers
 from keras_sparse.distribute.tables.replicated_table import ReplicatedTable
 from keras_sparse.distribute.tables.whole_tables import get_whole_tables
@@ -190,7 +190,7 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
     def build(self, input_shape=None):
         if self.own_tables is not None:
             return
-        self.own_tables = make_local_tables(
+        self.own_tables = make_layer_tables(
             self.plan, self.templates.layers, self.dp_input, self.wire_dtype
         )
         self._own_variables = self.own_tables.variables()  # for Keras to find them

@@ -9,7 +9,7 @@ from keras_sparse.distribute.exchange.exchange_layout import ExchangeLayout
 from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParallelExchange
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.distributed_table import DistributedTable
-from keras_sparse.distribute.tables.table_of_ranks import TableOfRanks
+from keras_sparse.distribute.tables.table_for_saved_model import TableForSavedModel
 from keras_sparse.saved_model.saved_lookup import saved_lookup
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
@@ -19,7 +19,7 @@ from keras_sparse.tables.table_part import TablePart
 _numbers = itertools.count()
 
 
-class LocalTables(tf.__internal__.tracking.Trackable):
+class LayerTables(tf.__internal__.tracking.Trackable):
     """This rank's part of the tables of a plan, and lookups in all of them.
 
     To TensorFlow it is what a SavedModel of several ranks finds the whole tables by.
@@ -68,7 +68,7 @@ class LocalTables(tf.__internal__.tracking.Trackable):
         for variable in self.variables():
             variable.is_of_ranks = True
         tables = zip(self.plan.tables, self.saved_tables(), self._layers, strict=True)
-        return [TableOfRanks(spec.name, table, layer) for spec, table, layer in tables]
+        return [TableForSavedModel(spec.name, table, layer) for spec, table, layer in tables]
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
         return {f"table_{i}": table.saved_table for i, table in enumerate(self._of_ranks)}

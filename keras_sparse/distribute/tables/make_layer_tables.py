@@ -5,8 +5,8 @@ import json
 from keras_sparse import native
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
-from keras_sparse.distribute.tables.local_tables import LocalTables
-from keras_sparse.distribute.tables.local_tables import part_of_rank
+from keras_sparse.distribute.tables.layer_tables import LayerTables
+from keras_sparse.distribute.tables.layer_tables import part_of_rank
 from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.initial_rows import resolve_seed
@@ -18,16 +18,16 @@ from keras_sparse.tables.table_config import TableConfig
 _numbers = itertools.count()
 
 
-def make_local_tables(plan, layers, dp_input=True, wire_dtype="float32"):
+def make_layer_tables(plan, layers, dp_input=True, wire_dtype="float32"):
     """Makes this rank's part of the tables of a plan. All ranks do so together.
 
     Args:
         plan: `Plan`.
         layers: List of unbuilt `Embedding`, one a table: its options.
-        dp_input, wire_dtype: As for `LocalTables`. Default to `True` and `"float32"`.
+        dp_input, wire_dtype: As for `LayerTables`. Default to `True` and `"float32"`.
 
     Returns:
-        `LocalTables`.
+        `LayerTables`.
 
     Raises:
         NotImplementedError: On all ranks, if tables of one are to be in GPU memory and it has none.
@@ -38,7 +38,7 @@ def make_local_tables(plan, layers, dp_input=True, wire_dtype="float32"):
         table: _make_variable(plan, table, layers[table], seeds[table])
         for table in sorted(plan.tables_of(rank()))
     }
-    return LocalTables(plan, layers, by_table, are_on_gpu, dp_input, wire_dtype)
+    return LayerTables(plan, layers, by_table, are_on_gpu, dp_input, wire_dtype)
 
 
 def _agree(plan, layers):

@@ -13,7 +13,7 @@ from keras_sparse.saved_model.saved_table import HasSavedTable
 _numbers = itertools.count()
 
 
-class TableOfRanks(HasSavedTable):
+class TableForSavedModel(HasSavedTable):
     """A table that ranks have parts or copies of, as a SavedModel of rank 0 has it: whole.
 
     It is to a `SavedTable` what a `LocalTable` is. Rank 0 alone reads it, piece by piece,
