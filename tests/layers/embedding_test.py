@@ -1,3 +1,5 @@
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ import tensorflow as tf
 import checks
 import keras_sparse
 from keras_sparse.layers import Embedding
+from keras_sparse.tables.table_config import LAYER_OPTIONS
 
 IDS = np.array([[1, 2], [3, 1], [0, 0]])
 RAGGED = tf.RaggedTensor.from_row_splits([1, 2, 3, 1], [0, 1, 1, 4])
@@ -216,3 +219,19 @@ def test_reads_ids_outside_a_static_table_as_zeros_if_told_to():
     layer = Embedding(4, 3, "sum", "ones", out_of_range="zero")
     np.testing.assert_array_equal(layer(np.array([[1, 9], [-1, 4]])), [[1, 1, 1], [0, 0, 0]])
     assert layer.stats()["out_of_range_ids"] == 3
+
+
+def arguments_of(layer_class):
+    return set(inspect.signature(layer_class.__init__).parameters) - {"self", "kwargs"}
+
+
+def test_a_config_has_every_argument():
+    assert arguments_of(Embedding) <= Embedding(5, 4).get_config().keys()
+
+
+def test_layers_of_several_tables_honour_or_refuse_every_argument():
+    """They look up without calling the layers that they are given."""
+    of_table = {"embeddings_initializer", *LAYER_OPTIONS}
+    of_lookup = {"combiner", "mask_zero", "padding_id", "embeddings_regularizer"}
+    rule = "an argument that TableConfigs does not honour must be refused by it, then named here"
+    assert arguments_of(Embedding) == of_table | of_lookup, rule

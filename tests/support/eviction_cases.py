@@ -16,7 +16,7 @@ from keras_sparse import L2WeightEvict
 
 @dataclasses.dataclass
 class PolicyCase:
-    """A policy that lets some rows of `IDS` go and keeps others."""
+    """A policy that lets some rows of `IDS` go and keeps others; all that are old and zero go."""
 
     make: Callable
 

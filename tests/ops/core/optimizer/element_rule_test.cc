@@ -80,7 +80,7 @@ TEST_P(EveryElement, GivesAKernelTheBitsOfTheRule) {
                       RmsPropElement<false, true>, RmsPropElement<true, false>,
                       RmsPropElement<true, true>, LionElement<false>, LionElement<true>,
                       FtrlElement<false>, FtrlElement<true>>(*rule, g.data(), record.data());
-    ASSERT_EQ(num_elements, 1);
+    ASSERT_EQ(num_elements, 1) << "name the element above, once: " << GetParam().name;
     rule->layout().SetLastStep(record.data(), step);
     rule->FinishStep();
     ASSERT_EQ(Bits(record), Bits(expected)) << "step " << step;

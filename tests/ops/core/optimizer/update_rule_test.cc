@@ -96,7 +96,8 @@ TEST_P(EachRule, LaysOutItsSlots) {
 TEST_P(EachRule, KeepsAStepOnlyForWhatHappensWithoutAGradient) {
   RuleOptions options = GetParam().options;
   const bool only_decay_happens = options.rule == "sgd" || options.rule == "adagrad";
-  EXPECT_EQ(Create(options)->defers_moves(), GetParam().dense && !only_decay_happens);
+  EXPECT_EQ(Create(options)->defers_moves(), GetParam().dense && !only_decay_happens)
+      << "name a rule above that moves no row without a gradient: " << options.rule;
   options.weight_decay = 0.1;
   EXPECT_EQ(Create(options)->defers_moves(), GetParam().dense);
 }
