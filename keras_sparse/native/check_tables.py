@@ -37,6 +37,18 @@ def check_table(table, name):
     )
 
 
+def check_variables(variables):
+    """Raises unless `variables` is a list of embedding variables, and not of their tables."""
+    check_tables(variables)
+    for i, variable in enumerate(variables):
+        if not hasattr(variable, "trainable"):
+            raise TypeError(
+                f"`variables[{i}]` must be a `keras_sparse.EmbeddingVariable`, at which gradients "
+                "arrive. Give the variable itself in place of its `table`. Received: "
+                f"variables[{i}] of type {type(variable).__name__} with path '{variable.path}'"
+            )
+
+
 def local_ids(table, ids):
     """Returns the ids that the native table has for ids of the whole table.
 

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
+from keras_sparse.native.check_tables import check_variables
 from keras_sparse.native.check_tables import handles_of
 from keras_sparse.native.constant import constant
 from keras_sparse.native.device_groups import device_groups
@@ -166,7 +167,7 @@ def apply_gradients(
     >>> table.find([3]).rows
     array([[-1., -1.]], dtype=float32)
     """
-    check_tables(variables)
+    check_variables(variables)
     row_splits, weights, combiners = with_defaults(len(variables), row_splits, weights, combiners)
     lists = [ids, row_splits, weights, values, numbers, combiners]
     if columns is not None:

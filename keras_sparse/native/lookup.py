@@ -6,7 +6,7 @@ from tensorflow.python.eager import record
 from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse.native import library
-from keras_sparse.native.check_tables import check_tables
+from keras_sparse.native.check_tables import check_variables
 from keras_sparse.native.check_tables import local_ids
 from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.gradients import with_defaults
@@ -78,7 +78,7 @@ def lookup(
     array([2., 1.], dtype=float32)
     """
     refuse_strategies("looked up")
-    check_tables(variables)
+    check_variables(variables)
     dtype = checks.dtype(dtype, ROW_DTYPES, "dtype")
     lists = {"variables": variables, "ids": ids}
     lists |= {"row_splits": row_splits, "weights": weights, "combiners": combiners}

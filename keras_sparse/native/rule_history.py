@@ -72,9 +72,9 @@ class SavedRule:
     changes, next to nothing where it stays.
 
     Args:
-        rule: String. Name of the native rule, `EmbeddingVariable.rule`.
-        constants: Dict of floats: `EmbeddingVariable.rule_constants`.
-        weight_decay: Float: `EmbeddingVariable.rule_weight_decay`.
+        rule: String. Name of the native rule, `LocalTable.rule`.
+        constants: Dict of floats: `LocalTable.rule_constants`.
+        weight_decay: Float: `LocalTable.rule_weight_decay`.
         output_dim: Integer. Width of a row.
         history: `RuleHistory`, what `export_history` gave after the last record was saved.
         keeps_gradient_step: Boolean. Whether the table kept ages, so that records have a word more.

@@ -4,27 +4,25 @@ class PartSelector:
     Args:
         part: `TablePart` that takes.
         of: `TablePart` that has; of static ones with the same number of ranks cut by rows, or all.
-            Defaults to `None`: the whole table.
     """
 
-    def __init__(self, part, of=None):
+    def __init__(self, part, of):
         self._part = part
         self._of = of
-        self._takes_all_keys = part.num_shards == 1 or (
-            of is not None and (of.shard, of.num_shards) == (part.shard, part.num_shards)
-        )
+        is_same = (of.shard, of.num_shards) == (part.shard, part.num_shards)
+        self._takes_all_keys = part.num_shards == 1 or is_same
 
     def keys(self, keys):
         """Returns `(keys here, which)` of keys there: the second indexes what belongs to them."""
-        if self._takes_all_keys and (self._of is None or self._of.num_shards == 1):
+        if self._takes_all_keys and self._of.num_shards == 1:
             return keys, slice(None)
-        ids = keys if self._of is None else self._of.global_ids(keys)
+        ids = self._of.global_ids(keys)
         self._check_owner(ids)
         held = slice(None) if self._takes_all_keys else self._part.holds(ids)
         return self._part.local_ids(ids[held]), held
 
     def _check_owner(self, ids):
-        foreign = ids[:0] if self._of is None else ids[~self._of.holds(ids)]
+        foreign = ids[~self._of.holds(ids)]
         if len(foreign) > 0:
             raise ValueError(
                 f"A saved part of table '{self._of.table}' must have the rows of its rank alone. "
@@ -42,7 +40,7 @@ class PartSelector:
         """
         keys, held = self.keys(piece.keys)
         piece = piece.of_rows(held)
-        first = self._part.first_column - (0 if self._of is None else self._of.first_column)
+        first = self._part.first_column - self._of.first_column
         records = layout.cut(piece.records, first, self._part.num_columns)
         return piece._replace(keys=keys, records=records)
 
@@ -51,7 +49,7 @@ class PartSelector:
 
         Args:
             layout: Dict, `AdmissionFilter.layout`: of some kinds each filter takes all.
-            keys, counts: Arrays, as of `EmbeddingVariable.export_filter` there.
+            keys, counts: Arrays, as of `Table.export_filter` there.
         """
         if layout["kind"] != "counter":
             return keys, counts

@@ -7,11 +7,15 @@ import keras
 
 from keras_sparse.saved_model.reject_tf_checkpoint import reject_tf_checkpoint
 from keras_sparse.tables.gradient_anchor import refuse_optimizer
+from keras_sparse.tables.local_table import LocalTable
 
 
 def of_table(name):
-    """Returns the property of a variable that its table has by a name."""
-    return property(operator.attrgetter(f"table.{name}"))
+    """Returns the property of a variable that its table has by a name, as it is described there."""
+    described = getattr(LocalTable, name, None)
+    doc = described.__doc__ if isinstance(described, property) else None
+    # Python would take that of `attrgetter` for it.
+    return property(operator.attrgetter(f"table.{name}"), doc=doc or "")
 
 
 def by_table(method):

@@ -39,6 +39,20 @@ def test_says_that_tables_come_as_a_list(call, wrap, words):
         call(wrap(EmbeddingVariable(None, 2)))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda table: ops.lookup([table], [KEYS]),
+        lambda table: ops.embedding_lookup(table, [3]),
+        lambda table: ops.apply_gradients([table], [KEYS], [ROWS], tf.constant([[0.5]])),
+    ],
+)
+def test_gradients_have_no_place_at_the_table_of_a_variable(call):
+    variable = EmbeddingVariable(None, 2, name="users")
+    with pytest.raises(TypeError, match=r"Give the variable itself.* path 'users'"):
+        call(variable.table)
+
+
 def test_erases_only_where_each_table_has_its_keys():
     table = EmbeddingVariable(None, 2)
     table.import_([3, 4, 5], tf.zeros((3, 2)))

@@ -26,6 +26,21 @@ def test_a_static_table_has_all_its_rows():
     np.testing.assert_array_equal(np.array(table), np.ones((4, 2)))
 
 
+def test_a_variable_has_its_options_as_they_were_given():
+    options = {"input_dim": None, "output_dim": 2, "out_of_range": "error", "seed": 3}
+    options |= {"admission": keras_sparse.CounterFilter(2), "storage": keras_sparse.StorageOption()}
+    options |= {"eviction": keras_sparse.LruEvict(), "max_rows": 7, "frequency": True}
+    table = EmbeddingVariable(initializer="ones", **options)
+    assert {name: getattr(table, name) for name in options} == options
+    assert isinstance(table.initializer, keras.initializers.Ones)
+
+
+def test_help_says_what_a_property_of_the_table_is():
+    assert EmbeddingVariable.num_rows.__doc__ == "Integer. Rows in the table now."
+    properties = [each for each in vars(EmbeddingVariable).values() if isinstance(each, property)]
+    assert not any("attrgetter" in (each.__doc__ or "") for each in properties)
+
+
 def test_exports_in_pieces_what_was_imported():
     table = EmbeddingVariable(None, 2)
     rows = np.arange(10, dtype="float32").reshape(5, 2)
