@@ -71,7 +71,7 @@ class Exchange:
         mode = native.lookup_mode(self._all_variables())
         if mode is native.LookupMode.COLLECT:
             native.collected_lookups().append({"exchange": self, "inputs": call.inputs()})
-        if mode is not native.LookupMode.RUN:
+        if mode in (native.LookupMode.COLLECT, native.LookupMode.DRY):
             return native.zero_rows(call.output_dims, ids, row_splits, combiners, joined, dtype)
         trained = self._trained()
         anchors = [tf.convert_to_tensor(variable.value) for variable, _ in trained]
