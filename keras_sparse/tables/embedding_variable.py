@@ -143,10 +143,6 @@ class EmbeddingVariable(VariableBase):
     def __deepcopy__(self, memo):
         return copy_table(self)
 
-    def __array__(self, dtype=None, copy=None):
-        self.table.refuse_part("read as an array")
-        return np.asarray(self.numpy(), dtype)
-
     def __repr__(self):
         rows = "dynamic" if self.is_dynamic else self.input_dim
         return f"<EmbeddingVariable path={self.path}, shape=({rows}, {self.output_dim})>"

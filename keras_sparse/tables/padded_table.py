@@ -6,8 +6,8 @@ from keras_sparse.tables.find_result import FindResult
 class PaddedTable:
     """The table of a layer with a `padding_id`, which has no row in it, as in a lookup.
 
-    The methods for users are those of `Table`. A row of the padding that was loaded, or is one of a static
-    table, stays where it is, and is not seen.
+    The methods for users are those of `Table`. A row of the padding that was loaded, or is one of a
+    static table, stays where it is, and is not seen.
 
     Args:
         table: `Table`.

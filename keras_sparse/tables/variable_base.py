@@ -4,6 +4,7 @@ import operator
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_sparse.saved_model.reject_tf_checkpoint import reject_tf_checkpoint
 from keras_sparse.tables.gradient_anchor import refuse_optimizer
@@ -50,6 +51,10 @@ class VariableBase(keras.Variable):
     def device(self):
         """The table's device. Functions of TensorFlow read it before they compute."""
         return self.value.device
+
+    def __array__(self, dtype=None, copy=None):
+        self.table.refuse_part("read as an array")
+        return np.asarray(self.numpy(), dtype)
 
     def _refuse_computation(self, *args, **kwargs):
         raise TypeError(
