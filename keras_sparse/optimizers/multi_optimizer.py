@@ -47,8 +47,9 @@ class MultiOptimizer(keras.optimizers.Optimizer):
     tables update first. Where several have tables, these look for their rows twice.
 
     There is no one `learning_rate`: `optimizer["embeddings"].learning_rate` is that of one, and
-    `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` set the rate
-    of each from what that has. Around it can be `DistributedOptimizer` and `LossScaleOptimizer`.
+    `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` of Keras 3.15
+    set the rate of each from what that has. Around it can be `DistributedOptimizer` and
+    `LossScaleOptimizer`.
 
     Args:
         optimizers: Dict from keys to `keras.optimizers.Optimizer`, or to their names or configs.
