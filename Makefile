@@ -310,7 +310,7 @@ VERSIONS_TESTS := tests/keras_integration tests/utils/supported_versions_test.py
     tests/saving/named_load_test.py tests/saving/checkpoint/checkpoint_test.py tests/callbacks \
     tests/saved_model/export_test.py tests/data/prefetch_lookups_test.py
 
-test-versions: $(VERSIONS:%=test-version-%)  ## Build and test with the oldest and the newest Keras and TensorFlow (installs 5 GB).
+test-versions: $(VERSIONS:%=test-version-%)  ## Build and test with the oldest and the newest Keras and TensorFlow (installs 6 GB).
 
 # $* is KERAS-TENSORFLOW. The package is compiled for each TensorFlow, in a folder of its own.
 test-version-%: $(STAMPS)/requirements-build.txt $(STAMPS)/requirements-test.txt | $(STAMPS)/stores

@@ -306,6 +306,21 @@ def test_averages_and_exclusions_are_those_of_each():
     np.testing.assert_allclose([float(each[0]) for each in kernels], [-0.5, -1.25])
 
 
+def test_weights_and_the_loss_scale_are_set_for_all():
+    kernels = [keras.Variable([1.0], name=name) for name in ("left", "right")]
+    trained, fresh = (MultiOptimizer({"left": SGD(0.1, 0.9), "others": AdamW()}) for _ in range(2))
+    trained.apply([tf.constant([1.0])] * 2, kernels)
+    weights = [variable.numpy() for variable in trained.variables]
+    with pytest.raises(ValueError, match="not yet been built"):
+        fresh.set_weights(weights)
+    fresh.build(kernels)
+    fresh.set_weights(weights)
+    for ours, theirs in zip(fresh.variables, weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    fresh.loss_scale_factor = 4.0
+    assert [each.loss_scale_factor for each in (fresh, *fresh.optimizers)] == [4.0] * 3
+
+
 REFUSED = [
     (None, TypeError, r"must be a dict from 'embeddings'.*Received: optimizers=None"),
     ({}, TypeError, "Received: optimizers={}"),
