@@ -34,7 +34,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .SECONDARY:
 .PHONY: help setup demo test test-all checks builds build-for-test lint tidy format build-tests build-sanitized build-cuda \
     emulated-ops need-gpu build-gpu-test build-gpu-bench test-cpp test-cpp-long test-gpu bench-gpu \
-    test-sanitize test-python test-slow test-changed test-ranks test-slow-ranks test-hosts wheel \
+    test-sanitize test-python test-slow test-changed test-ranks test-slow-ranks test-versions test-hosts wheel \
     test-wheel notebooks docs bench stress fuzz clean FORCE
 
 help:  ## Show this list.
@@ -301,6 +301,25 @@ test-changed: export TESTMON_DATAFILE := $(abspath $(BUILD))/testmon
 test-changed: $(FOR_TESTS) $(STAMPS)/dev emulated-ops  ## Run the Python tests of what has changed.
 	@test $(TESTMON_DATAFILE) -nt $(STAMPS)/native || rm -f $(TESTMON_DATAFILE)
 	$(BIN)/pytest --testmon $(TOGETHER)
+
+# Keras and TensorFlow: both ends of the range that pyproject.toml declares, and what of the tests shows
+# that Keras' and TensorFlow's names mean what they do in others.
+VERSIONS := 3.12-2.20 3.15-2.21
+VERSIONS_TESTS := tests/keras_integration tests/utils/supported_versions_test.py tests/layers/embedding_test.py \
+    tests/optimizers/contract_test.py tests/optimizers/multi_optimizer_test.py tests/saving/keras_files/table_test.py \
+    tests/saving/named_load_test.py tests/saving/checkpoint/checkpoint_test.py tests/callbacks \
+    tests/saved_model/export_test.py tests/data/prefetch_lookups_test.py
+
+test-versions: $(VERSIONS:%=test-version-%)  ## Build and test with the oldest and the newest Keras and TensorFlow (installs 6 GB).
+
+# $* is KERAS-TENSORFLOW. The package is compiled for each TensorFlow, in a folder of its own.
+test-version-%: $(STAMPS)/requirements-build.txt $(STAMPS)/requirements-test.txt | $(STAMPS)/stores
+	"$(PYTHON)" -m venv $(BUILD)/versions/$*
+	$(BUILD)/versions/$*/bin/python -m pip install --quiet --no-compile $(^:%=-r %) \
+	  "keras==$(firstword $(subst -, ,$*)).*" "tensorflow==$(lastword $(subst -, ,$*)).*"
+	$(BUILD)/versions/$*/bin/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . \
+	  --config-settings=build-dir=$(BUILD)/versions/$*/native
+	$(BUILD)/versions/$*/bin/pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(VERSIONS_TESTS)
 
 test-hosts: $(FOR_TESTS)  ## Run ranks on two hosts with ssh between them, where root may make such hosts.
 	$(BIN)/pytest $(HOSTS_TESTS)

@@ -4,7 +4,9 @@
 # Sets tensorflow_VERSION, tensorflow_FOLDER, tensorflow_INCLUDE, tensorflow_COMPILE_OPTIONS
 # (without the include path, which must come in as a system include) and tensorflow_LIBRARY.
 
-set(required_tensorflow "2.21")  # also in pyproject.toml: build-system.requires and dependencies
+# Also in pyproject.toml and keras_sparse/utils/supported_versions.py.
+set(first_tensorflow "2.20")
+set(last_tensorflow "2.21")
 
 execute_process(
   COMMAND "${CMAKE_COMMAND}" -E env TF_CPP_MIN_LOG_LEVEL=3 "${Python_EXECUTABLE}" -c [=[
@@ -24,15 +26,15 @@ print(" ".join(options))
   ERROR_STRIP_TRAILING_WHITESPACE)
 
 string(CONCAT remedy
-       "Install it with `pip install \"tensorflow==${required_tensorflow}.*\"`, or let pip do so: "
+       "Install it with `pip install \"tensorflow==${last_tensorflow}.*\"`, or let pip do so: "
        "`pip install .` without --no-build-isolation. "
        "For the C++ tests alone pass -DKERAS_SPARSE_CORE_ONLY=ON.")
 
 if(NOT result EQUAL 0)
   string(REGEX REPLACE "^.*\n" "" last_line "${trouble}")
   message(FATAL_ERROR
-          "keras_sparse's native ops are compiled against TensorFlow ${required_tensorflow}, and "
-          "${Python_EXECUTABLE} could not import it:\n  ${last_line}\n${remedy}")
+          "keras_sparse's native ops are compiled against TensorFlow ${first_tensorflow} to "
+          "${last_tensorflow}, and ${Python_EXECUTABLE} could not import it:\n  ${last_line}\n${remedy}")
 endif()
 
 string(REPLACE "\n" ";" answer "${answer}")
@@ -44,11 +46,11 @@ list(GET answer 4 tensorflow_COMPILE_OPTIONS)
 separate_arguments(tensorflow_COMPILE_OPTIONS)
 
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" tensorflow_release "${tensorflow_VERSION}")
-if(NOT tensorflow_release STREQUAL required_tensorflow)
+if(tensorflow_release VERSION_LESS first_tensorflow
+   OR tensorflow_release VERSION_GREATER last_tensorflow)
   message(FATAL_ERROR
-          "keras_sparse's native ops need TensorFlow ${required_tensorflow}.x: no other release "
-          "has the same ABI. Received: TensorFlow ${tensorflow_VERSION} in ${tensorflow_FOLDER}.\n"
-          "${remedy}")
+          "keras_sparse's native ops need TensorFlow ${first_tensorflow} to ${last_tensorflow}. "
+          "Received: TensorFlow ${tensorflow_VERSION} in ${tensorflow_FOLDER}.\n${remedy}")
 endif()
 if(NOT EXISTS "${tensorflow_LIBRARY}")
   message(FATAL_ERROR "TensorFlow ${tensorflow_VERSION} has no ${tensorflow_LIBRARY}. "

@@ -11,7 +11,11 @@ if sys.argv[:1] == ["-m"] and " -m keras_sparse " in f" {' '.join(sys.orig_argv)
     parse()
     import_quietly("tensorflow")
 
-# First: others import modules of it, and would then import all of it in the midst of their own.
+# First: others import names that another version of Keras may not have.
+from keras_sparse.utils import supported_versions  # noqa: F401  (for its effect)
+
+# isort: split
+# Then this: others import modules of it, and would then import all of it in the midst of their own.
 from keras_sparse import distribute as distribute
 
 # isort: split

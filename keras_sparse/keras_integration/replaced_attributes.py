@@ -11,7 +11,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras.src.backend.tensorflow.export import TFExportArchive  # `ExportArchive` makes one
 from keras.src.saving import saving_lib  # what all of Keras' ways to save and load call
 
 from keras_sparse.keras_integration.export_model import exporting_tables
@@ -21,6 +20,7 @@ from keras_sparse.keras_integration.reject_backup_and_restore import begin_backu
 from keras_sparse.keras_integration.save_model import save_model
 from keras_sparse.keras_integration.save_model import save_weights_only
 from keras_sparse.keras_integration.saved_by_rank_0 import saved_by_rank_0
+from keras_sparse.keras_integration.write_out import ArchiveClass
 from keras_sparse.keras_integration.write_out import writing_plain_ops
 from keras_sparse.saved_model.saved_model_scope import knowing_its_save
 from keras_sparse.saving.keras_files.load_weights import loading_whole
@@ -31,7 +31,7 @@ saving_lib.save_model = save_model
 saving_lib.save_weights_only = save_weights_only
 saving_lib.load_weights_only = loading_whole(saving_lib.load_weights_only)
 keras.Model.export = exporting_tables(keras.Model.export)
-TFExportArchive.write_out = writing_plain_ops(TFExportArchive.write_out)
+ArchiveClass.write_out = writing_plain_ops(ArchiveClass.write_out)
 # Before Keras imports it, which would make another module of that name.
 _tf_saved_model: Any = importlib.import_module("tensorflow.saved_model")
 _tf_saved_model.save = knowing_its_save(knowing_inputs(saved_by_rank_0(tf.saved_model.save)))

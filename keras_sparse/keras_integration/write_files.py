@@ -10,8 +10,10 @@ import zipfile
 
 from keras.src.saving import saving_lib  # the stores of Keras' files have no public name
 
+from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
 from keras_sparse.saving.keras_files.hdf5_write_errors import new_hdf5_file
+from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 class _Store(saving_lib.H5IOStore):
@@ -40,8 +42,7 @@ def write_weights(model, path, max_shard_size=None, objects_to_skip=None):
         store = _Store(path, mode="w")
     else:
         store = _ShardedStore(path, max_shard_size, mode="w")
-    skipped = {id(each) for each in objects_to_skip or ()}
-    saving_lib._save_state(model, store, None, "", skipped)
+    _save_state(model, store, None, objects_to_skip or ())
     store.close()
 
 
@@ -78,6 +79,35 @@ def _descriptions(model):
 def _write_state(model, weights, assets):
     with contextlib.closing(assets):
         store = _Store(weights, mode="w")
-        saving_lib._save_state(model, store, assets, "", set())
+        _save_state(model, store, assets)
         store.close()
     check_written()
+
+
+def _save_state(model, store, assets, skipped=()):
+    """Writes the state of a model, and raises ValueError if Keras has left a table out."""
+    reached = {id(each) for each in skipped}
+    saved: list = []
+    with in_file_context(saved=saved):
+        saving_lib._save_state(model, store, assets, "", reached)
+    written = {id(table) for table in saved}
+    below = {id(layer) for each in skipped for layer in each._flatten_layers()}
+    for layer in model._flatten_layers():
+        if id(layer) in reached | below:
+            continue
+        for variable in _tables_held_by(layer):
+            if id(variable.table) not in written:
+                raise ValueError(
+                    "Keras must reach each layer with a table to save it: in attributes of layers, "
+                    "and in lists, tuples or dicts that are. Sets are saved by Keras before 3.15 "
+                    "alone, and lists of lists since then. Hold the layer by an attribute or list "
+                    f"of its own. Received: table '{variable.path}' of layer '{layer.name}'"
+                )
+
+
+def _tables_held_by(layer):
+    """Returns the tables of a layer that none of the layers in it has."""
+    inner = layer._flatten_layers(include_self=False)
+    others = {id(variable) for each in inner for variable in each.variables}
+    own = [each for each in layer.variables if id(each) not in others]
+    return [each for each in own if isinstance(each, EmbeddingVariable)]

@@ -1,14 +1,18 @@
 """Archives of Keras whose functions a server runs: in ops of TensorFlow alone."""
 
 import functools
+from typing import Any
 
-from keras.src.backend.tensorflow.export import TFExportArchive  # `ExportArchive` makes one
+import keras
 
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.keras_integration.input_signature import by_components
 from keras_sparse.keras_integration.input_signature import has_composites
 from keras_sparse.saved_model.saved_model_scope import in_saved_model_context
 from keras_sparse.saved_model.saved_model_scope import traced_for_saved_model
+
+# That of an archive on TensorFlow, which is a subclass since Keras 3.14.
+ArchiveClass: Any = type(keras.export.ExportArchive())
 
 
 def writing_plain_ops(write_out):
@@ -48,7 +52,7 @@ def _traced_anew(function):
     return copy
 
 
-class _TracingArchive(TFExportArchive):
+class _TracingArchive(ArchiveClass):
     """An archive as another one, for `ExportArchive.write_out`, where Keras traces.
 
     Args:

@@ -60,8 +60,9 @@ def check_tensorflow(built_for, running):
     if built_for.split(".")[:2] != running.split(".")[:2]:
         raise ImportError(
             "keras_sparse's native ops must run on the TensorFlow they were compiled for. "
-            "Install keras_sparse in this environment again (`pip install --force-reinstall "
-            "--no-cache-dir .` in the source tree), or that TensorFlow. Received: compiled for "
+            "Install that TensorFlow, or build keras_sparse with this one, in the source tree: "
+            "`pip install scikit-build-core cmake ninja`, then `pip install --no-build-isolation "
+            "--no-deps --force-reinstall .`. Received: compiled for "
             f"tensorflow {built_for}, running tensorflow {running}"
         )
 

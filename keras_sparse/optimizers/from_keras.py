@@ -44,7 +44,7 @@ def from_keras(optimizer):
     optimizer = _instance(optimizer)
     if isinstance(optimizer, (SparseOptimizer, MultiOptimizer)):
         return optimizer
-    if type(optimizer) is keras.optimizers.MultiOptimizer:
+    if type(optimizer) is getattr(keras.optimizers, "MultiOptimizer", None):  # of Keras 3.15
         return _multi_optimizer(optimizer)
     if type(optimizer) is keras.optimizers.LossScaleOptimizer:
         config = optimizer.get_config()

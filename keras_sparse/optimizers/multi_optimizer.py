@@ -23,11 +23,11 @@ _OF_EACH = (
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
-class MultiOptimizer(keras.optimizers.MultiOptimizer):
+class MultiOptimizer(keras.optimizers.Optimizer):
     """Trains each variable of a model with one of several optimizers, as one of `compile`.
 
-    It is `keras.optimizers.MultiOptimizer` for models with tables. A key says which variables an
-    optimizer has:
+    It is what `keras.optimizers.MultiOptimizer` is in Keras 3.15, for models with tables. A key
+    says which variables an optimizer has:
 
     - the name of a layer: the variables in it, those of the layers in it too;
     - the name of a table of a layer with several, such as `DistributedEmbedding`;
@@ -47,8 +47,9 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
     tables update first. Where several have tables, these look for their rows twice.
 
     There is no one `learning_rate`: `optimizer["embeddings"].learning_rate` is that of one, and
-    `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` set the rate
-    of each from what that has. Around it can be `DistributedOptimizer` and `LossScaleOptimizer`.
+    `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` of Keras 3.15
+    set the rate of each from what that has. Around it can be `DistributedOptimizer` and
+    `LossScaleOptimizer`.
 
     Args:
         optimizers: Dict from keys to `keras.optimizers.Optimizer`, or to their names or configs.
@@ -69,7 +70,12 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
     built: bool
 
     def __init__(self, optimizers, loss_scale_factor=None, name=None):
-        super().__init__(OptimizerChoice(optimizers, loss_scale_factor), loss_scale_factor, name)
+        choice = OptimizerChoice(optimizers, loss_scale_factor)
+        super().__init__(learning_rate=0.0, name=name)
+        self._optimizer_map = choice
+        self._inner_optimizers = choice.values()
+        self._owners = {}  # of a variable's key, the place of its optimizer
+        self.loss_scale_factor = loss_scale_factor
 
     def __setattr__(self, name, value):
         if name in _OF_EACH and value:  # Keras sets those that are off
@@ -93,9 +99,12 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
         refuse_repeated(variables)
         if size() == 1:  # as soon as one sees all variables
             refuse_unmatched(self.unmatched_keys(variables), variables)
+        places = {id(optimizer): i for i, optimizer in enumerate(self.optimizers)}
+        for variable in variables:
+            self._owners[self._var_key(variable)] = places[id(self._optimizer_map(variable))]
+        for optimizer, part in zip(self.optimizers, self.split(variables), strict=True):
+            optimizer.build([variables[i] for i in part])  # of none, on this rank at least
         super().build(variables)
-        for optimizer in self.optimizers:  # that have no variable, on this rank at least
-            optimizer.build([])
 
     def unmatched_keys(self, variables):
         """Returns the keys, as text, that match none of some variables."""
@@ -105,7 +114,7 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
         """Returns which variables each optimizer has, once built: a list of places for each."""
         places: list[list[int]] = [[] for _ in self.optimizers]
         for i, variable in enumerate(variables):
-            owner = self._var_to_optimizer_idx.get(self._var_key(variable))
+            owner = self._owners.get(self._var_key(variable))
             if owner is None:
                 raise ValueError(
                     f"Optimizer '{self.name}' must be built with every variable that it updates. "
@@ -152,8 +161,27 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
         return JointStep(steps, self._iterations)
 
     @property
+    def optimizers(self):
+        return self._inner_optimizers
+
+    @property
+    def variables(self):
+        return [*self._variables, *(each for one in self.optimizers for each in one.variables)]
+
+    @property
     def iterations(self):
         return self.optimizers[0].iterations
+
+    @property
+    def loss_scale_factor(self):
+        return self._loss_scale_factor
+
+    @loss_scale_factor.setter
+    def loss_scale_factor(self, factor):
+        self._loss_scale_factor = factor
+        # Keras' constructor sets it before there are any.
+        for optimizer in getattr(self, "_inner_optimizers", ()):
+            optimizer.loss_scale_factor = factor
 
     @property
     def learning_rate(self):
@@ -162,6 +190,16 @@ class MultiOptimizer(keras.optimizers.MultiOptimizer):
     @learning_rate.setter
     def learning_rate(self, learning_rate):
         raise _of_one("A learning rate", "learning_rate", "set")
+
+    def finalize_variable_values(self, var_list):
+        for optimizer, part in zip(self.optimizers, self.split(var_list), strict=True):
+            optimizer.finalize_variable_values([var_list[i] for i in part])
+
+    def set_weights(self, weights):
+        super().set_weights(weights)  # the first, which are its own
+        first = len(self._variables)
+        for optimizer in self.optimizers:
+            optimizer.set_weights(weights[first : (first := first + len(optimizer.variables))])
 
     def save_own_variables(self, store):
         super().save_own_variables(store)

@@ -47,7 +47,7 @@ def test_writes_histograms_of_a_sample_of_rows(tmp_path):
     model = make_model(words=None, films=1000)
     fit(model, TensorBoard(tmp_path, histogram_freq=1, write_images=True, table_rows=5))
     found = histograms(tmp_path)
-    for name, num_rows in {"words/embeddings": 5, "films/embeddings": 5, "dense/kernel": 1}.items():
+    for name, num_rows in {"words/embeddings": 5, "films/embeddings": 5, "kernel": 1}.items():
         (tag,) = (each for each in found if each.endswith(f"{name}/histogram"))
         values = np.frombuffer(found[tag].tensor_content, np.float64).reshape(-1, 3)
         assert values[:, 2].sum() == num_rows * 2

@@ -206,6 +206,7 @@ def test_losses_are_scaled_for_all(wrap, plain):
 WRAPS = [lambda each: each, ksd.DistributedOptimizer]
 
 
+@pytest.mark.skipif(not hasattr(keras.optimizers, "MultiOptimizer"), reason="asks for Keras 3.15")
 @pytest.mark.parametrize("wrap", WRAPS, ids=["alone", "over ranks"])
 def test_callbacks_set_the_rate_of_each(wrap):
     optimizer = MultiOptimizer({"embeddings": Adagrad(0.4), "others": SGD(0.04)})
@@ -303,6 +304,21 @@ def test_averages_and_exclusions_are_those_of_each():
         optimizer.apply([tf.constant([1.0])] * 2, kernels)
     optimizer.finalize_variable_values(kernels)
     np.testing.assert_allclose([float(each[0]) for each in kernels], [-0.5, -1.25])
+
+
+def test_weights_and_the_loss_scale_are_set_for_all():
+    kernels = [keras.Variable([1.0], name=name) for name in ("left", "right")]
+    trained, fresh = (MultiOptimizer({"left": SGD(0.1, 0.9), "others": AdamW()}) for _ in range(2))
+    trained.apply([tf.constant([1.0])] * 2, kernels)
+    weights = [variable.numpy() for variable in trained.variables]
+    with pytest.raises(ValueError, match="not yet been built"):
+        fresh.set_weights(weights)
+    fresh.build(kernels)
+    fresh.set_weights(weights)
+    for ours, theirs in zip(fresh.variables, weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    fresh.loss_scale_factor = 4.0
+    assert [each.loss_scale_factor for each in (fresh, *fresh.optimizers)] == [4.0] * 3
 
 
 REFUSED = [

@@ -224,8 +224,7 @@ def _check(optimizer):
             "LossScaleOptimizer(DistributedOptimizer(...)). Received: inner_optimizer="
             f"LossScaleOptimizer with '{optimizer.inner_optimizer.name}'"
         )
-    stock = keras.optimizers.MultiOptimizer
-    if isinstance(optimizer, stock) and not isinstance(optimizer, MultiOptimizer):
+    if hasattr(optimizer, "optimizers") and not isinstance(optimizer, MultiOptimizer):
         raise ValueError(
             "`inner_optimizer` must be a MultiOptimizer of `keras_sparse.optimizers`, whose "
             "optimizers clip and look for room over ranks together: `from_keras` turns one into "

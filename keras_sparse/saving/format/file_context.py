@@ -15,6 +15,7 @@ class FileContext:
 
     Attributes:
         tables: List that gets the tables that lie elsewhere: see `external_tables`.
+        saved: List that gets each table that is saved to a file.
         shared_file: The file that ranks write together: see `rank_0_file`.
         disks: List that gets the files that `new_hdf5_file` makes: see `hdf5_write_errors`.
         verified: `pathlib.Path` of the file that `load_weights` has verified and loads now.
@@ -24,6 +25,7 @@ class FileContext:
     """
 
     tables: list | None = None
+    saved: list | None = None
     shared_file: Any = None
     disks: list | None = None
     verified: Any = None

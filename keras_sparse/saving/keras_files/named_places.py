@@ -40,8 +40,9 @@ def _walk_child(child, path, found, seen, containers):
             is_saveable = isinstance(each, KerasSaveable)
             if is_saveable or isinstance(each, (list, dict, tuple)):
                 name = to_snake_case(type(each).__name__) if is_saveable else "container"
-                name = saving_lib._get_unique_name(name, used)
-                _walk_child(each, _join(path, name), found, seen, containers)
+                count = used[name] = used.get(name, -1) + 1
+                numbered = f"{name}_{count}" if count else name
+                _walk_child(each, _join(path, numbered), found, seen, containers)
 
 
 def _join(path, name):

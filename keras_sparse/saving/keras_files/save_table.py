@@ -3,6 +3,7 @@ import contextlib
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.saving.format.external_tables import save_number
+from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.keras_files.hdf5_write_errors import check_written
 from keras_sparse.saving.keras_files.shared_file import table_of_all_ranks
@@ -33,6 +34,8 @@ def save_table(table, store):
         store.table = table
         return
     own = table.local
+    if (saved := file_context().saved) is not None:
+        saved.append(own)
     if own is not None and own.eviction is not None and own.eviction.at_save:
         own.evict()
     if save_number(own, store):
