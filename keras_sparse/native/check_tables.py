@@ -41,7 +41,7 @@ def check_variables(variables):
     """Raises unless `variables` is a list of embedding variables, and not of their tables."""
     check_tables(variables)
     for i, variable in enumerate(variables):
-        if not hasattr(variable, "trainable"):
+        if not hasattr(variable, "table"):
             raise TypeError(
                 f"`variables[{i}]` must be a `keras_sparse.EmbeddingVariable`, at which gradients "
                 "arrive. Give the variable itself in place of its `table`. Received: "

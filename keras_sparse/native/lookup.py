@@ -92,62 +92,56 @@ def lookup(
     for i, is_weighted in enumerate(are_weighted):
         if is_weighted:
             _check_weights(weights[i], ids[i])
-    call = _Call(variables, ids, row_splits, weights, combiners, are_weighted, joined, dtype)
-    return _WAYS[lookup_mode(variables)](call)
+    tables = [variable.table for variable in variables]
+    mode = lookup_mode(tables)
+    if mode is LookupMode.SAVED_MODEL:
+        saved = [table.saved_table for table in tables]
+        return saved_lookup(saved, ids, row_splits, weights, combiners, joined, dtype)
+    ids = [local_ids(*each) for each in zip(tables, ids, strict=True)]
+    splits, weights, combiners = with_defaults(len(ids), row_splits, weights, combiners)
+    call = _Call(variables, tables, ids, splits, weights, combiners, are_weighted, joined, dtype)
+    if mode is LookupMode.RUN:
+        return _run(call)
+    return _collect(call) if mode is LookupMode.COLLECT else _dry(call)
 
 
 class _Call(NamedTuple):
-    """The arguments of a lookup, checked, and which tables have weights."""
+    """The arguments of a lookup as native ops take them, and which tables have weights."""
 
     variables: list
+    tables: list  # of the variables
     ids: list
-    row_splits: Any
-    weights: Any
-    combiners: Any
+    row_splits: list
+    weights: list
+    combiners: list
     are_weighted: list
     joined: bool
     dtype: str
 
-    def complete(self):
-        """Returns the call with ids as native tables take them, and nothing left out."""
-        pairs = zip(self.variables, self.ids, strict=True)
-        ids = [local_ids(variable, each) for variable, each in pairs]
-        splits, weights, combiners = with_defaults(len(ids), *self[2:5])
-        return self._replace(ids=ids, row_splits=splits, weights=weights, combiners=combiners)
-
     def of_tables(self, places):
         """Returns the lookup of the tables at some places, not joined."""
         lists: dict[str, Any] = {
-            name: [getattr(self, name)[i] for i in places] for name in self._fields[:6]
+            name: [getattr(self, name)[i] for i in places] for name in self._fields[:-2]
         }
         return self._replace(joined=False, **lists)
 
 
-def _of_saved_model(call):
-    tables = [variable.saved_table for variable in call.variables]
-    lists = call.row_splits, call.weights, call.combiners
-    return saved_lookup(tables, call.ids, *lists, call.joined, call.dtype)
-
-
 def _dry(call):
-    call = call.complete()
-    output_dims = [variable.output_dim for variable in call.variables]
+    output_dims = [table.output_dim for table in call.tables]
     return zero_rows(
         output_dims, call.ids, call.row_splits, call.combiners, call.joined, call.dtype
     )
 
 
 def _collect(call):
-    call = call.complete()
     arguments = call._asdict()
-    del arguments["are_weighted"]
+    del arguments["tables"], arguments["are_weighted"]
     collected_lookups().append(arguments)
     return _dry(call)
 
 
 def _run(call):
-    call = call.complete()
-    groups = device_groups(call.variables)
+    groups = device_groups(call.tables)
     if len(groups) == 1:
         rows = _read(call)
         return rows[0] if call.joined else rows
@@ -156,14 +150,6 @@ def _run(call):
         for i, each in zip(group, _read(call.of_tables(group)), strict=True):
             rows[i] = each
     return tf.concat(rows, axis=1) if call.joined else rows
-
-
-_WAYS = {
-    LookupMode.SAVED_MODEL: _of_saved_model,
-    LookupMode.COLLECT: _collect,
-    LookupMode.DRY: _dry,
-    LookupMode.RUN: _run,
-}
 
 
 def _check_ids(ids):
@@ -212,14 +198,14 @@ def _read(call):
     """Reads by the native op, of tables on one device; its gradient is in `lookup_gradient`. Lists
     have an entry a table, but for what is returned if joined: it has one.
     """
-    variables = call.variables
+    variables, tables = call.variables, call.tables
     trained = [i for i, variable in enumerate(variables) if variable.trainable]
     anchors = [variables[i].value for i in trained]
     for anchor in anchors:
         # What reading its value would tell a tape, without an op for each table.
         resource_variable_ops.variable_accessed(anchor)
     read = library.lib.keras_sparse_lookup(
-        handles=[variable.native for variable in variables],
+        handles=[table.native for table in tables],
         ids=call.ids,
         row_splits=call.row_splits,
         weights=call.weights,
@@ -227,9 +213,9 @@ def _read(call):
         num_outputs=1 if call.joined else len(variables),
         out_type=tf.as_dtype(call.dtype),  # a string takes TensorFlow longer
         combiners=call.combiners,
-        output_dims=[variable.output_dim for variable in variables],
-        gradient_rows=[gradient_rows(variable) for variable in variables],
-        max_entries=[max_entries(variable) for variable in variables],
+        output_dims=[table.output_dim for table in tables],
+        gradient_rows=[gradient_rows(table) for table in tables],
+        max_entries=[max_entries(table) for table in tables],
         trained=trained,
         updated=trained if record.could_possibly_record() else [],  # no tape, no update
         weighted=[i for i, is_weighted in enumerate(call.are_weighted) if is_weighted],

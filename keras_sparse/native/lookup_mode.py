@@ -25,6 +25,7 @@ def lookup_mode(variables):
     if is_for_saved_model():
         return LookupMode.SAVED_MODEL
     collected = collected_lookups()
-    if any(variable.native is None for variable in variables):
-        return LookupMode.DRY
+    for variable in variables:
+        if variable.native is None:
+            return LookupMode.DRY
     return LookupMode.RUN if collected is None else LookupMode.COLLECT
