@@ -33,11 +33,8 @@ def peers_of(name):
 
 
 def main(arguments=None, name=None):
-    parser = timing.parser(__doc__.splitlines()[0])
-    if name is None:
-        parser.add_argument("--workload", default="W1", choices=TITLES)
-    options = parser.parse_args(arguments)
-    name = name or options.workload
+    question = __doc__.splitlines()[0]
+    options, name = timing.workload_options(question, arguments, name, TITLES)
     return timing.run(TITLES[name], workloads.NAMES[name.lower()], peers_of(name), options)
 
 

@@ -218,6 +218,22 @@ def ratio(cell, base):
     return f"{statistics.median(cell) / statistics.median(base):.2f}" if base else ""
 
 
+def workload_options(question, arguments, name, names):
+    """Returns the options of a script for several workloads, and the name of one of these.
+
+    Args:
+        question: String: what the script asks.
+        arguments: List of strings, or `None` for those of the process.
+        name: String, or `None` for an option that says it.
+        names: Iterable of the names that there are, of which `"W1"` is one.
+    """
+    made = parser(question)
+    if name is None:
+        made.add_argument("--workload", default="W1", choices=names)
+    options = made.parse_args(arguments)
+    return options, name or options.workload
+
+
 def parser(question):
     """The options that all scripts share."""
     made = argparse.ArgumentParser(description=question)

@@ -17,7 +17,7 @@ def lookup_mode(variables):
     """Returns the `LookupMode` of a lookup.
 
     Args:
-        variables: List of `EmbeddingVariable`: what it reads or trains.
+        variables: List of `EmbeddingVariable`, or of their tables: what it reads or trains.
 
     Raises:
         ValueError: As of `collected_lookups`.

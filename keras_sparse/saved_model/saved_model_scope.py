@@ -1,6 +1,5 @@
 """Whether functions are traced for a SavedModel, and which one is being written."""
 
-import contextlib
 import contextvars
 import dataclasses
 import functools
@@ -9,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.saved_model import save_context
+
+from keras_sparse.utils.changed_context import changed_context
 
 # What a SavedModel has of tables in memory while it is written; what is beyond goes through files.
 _MEMORY_BYTES = 64 << 20
@@ -59,14 +60,9 @@ def saved_model_context():
     return _context.get()
 
 
-@contextlib.contextmanager
 def in_saved_model_context(**changes):
     """While this is entered, `saved_model_context` returns the one before with some changes."""
-    token = _context.set(dataclasses.replace(_context.get(), **changes))
-    try:
-        yield
-    finally:
-        _context.reset(token)
+    return changed_context(_context, changes)
 
 
 def is_for_saved_model():

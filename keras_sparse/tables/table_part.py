@@ -111,9 +111,12 @@ class TablePart:
     @classmethod
     def of_whole(cls, variable):
         """Returns the part that a variable holds: all of its table, if it has no other."""
-        return variable.part or cls(
-            variable.path, variable.input_dim, variable.output_dim, 0, variable.output_dim
-        )
+        return variable.part or cls.whole(variable.path, variable)
+
+    @classmethod
+    def whole(cls, name, table):
+        """Returns the part that is all of a table of this name, which has its dimensions."""
+        return cls(name, table.input_dim, table.output_dim, 0, table.output_dim)
 
     def initial_rows(self, whole):
         """Returns the `InitialRows` of this part, given those of the whole table."""

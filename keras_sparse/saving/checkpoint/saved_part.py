@@ -25,9 +25,7 @@ class SavedPart(SavedTable):
         self.rank = rank
         self._num_ranks = num_ranks
         self.table = table = reader.manifest.tables[index]
-        self.part = table.part or TablePart(
-            table.name, table.input_dim, table.output_dim, 0, table.output_dim
-        )
+        self.part = table.part or TablePart.whole(table.name, table)
 
     def is_of(self, num_ranks):
         """Returns whether it is of a checkpoint that this number of ranks has saved."""

@@ -3,10 +3,11 @@
 Keras gives that code a store alone: nothing else reaches it.
 """
 
-import contextlib
 import contextvars
 import dataclasses
 from typing import Any
+
+from keras_sparse.utils.changed_context import changed_context
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +44,6 @@ def file_context():
     return _context.get()
 
 
-@contextlib.contextmanager
 def in_file_context(**changes):
     """While this is entered, `file_context` returns the one before with some attributes changed."""
-    token = _context.set(dataclasses.replace(_context.get(), **changes))
-    try:
-        yield
-    finally:
-        _context.reset(token)
+    return changed_context(_context, changes)

@@ -155,7 +155,7 @@ class _SavedInFile(SavedTable):
 
     def __init__(self, path, header, store):
         self.table = header
-        self.part = TablePart(path, header.input_dim, header.output_dim, 0, header.output_dim)
+        self.part = TablePart.whole(path, header)
         self.num_rows = header.num_rows
         self._store = store
 
