@@ -3,7 +3,7 @@
 Each is needed for a right result, and is in a place where no class of ours would be asked: models
 are of classes that users choose, `compile` under mixed_float16 wraps the optimizer in a class of
 Keras by itself, and `fit` is given Keras' own callbacks.
-`docs/internals/keras-integration.md` lists them.
+`docs/explanation/keras-integration.md` lists them.
 """
 
 import importlib

@@ -79,13 +79,13 @@ def test_the_projector_has_rows_with_their_labels(labels, tmp_path):
 
 
 def test_keras_own_callback_shows_no_tables(tmp_path):
-    """Keras gives no control there: `docs/internals/keras-integration.md` says what it does."""
+    """Keras gives no control there: `docs/explanation/keras-integration.md` says what it does."""
     model = make_model(words=None)
     with pytest.raises(TypeError, match="cannot be computed with as a whole"):
         fit(model, keras.callbacks.TensorBoard(tmp_path, histogram_freq=1))
     fit(model, keras.callbacks.TensorBoard(tmp_path, embeddings_freq=1), epochs=1)
     assert not read_config(tmp_path).embeddings
-    page = pathlib.Path(__file__).parents[2] / "docs/internals/keras-integration.md"
+    page = pathlib.Path(__file__).parents[2] / "docs/explanation/keras-integration.md"
     for option in ("histogram_freq", "embeddings_freq"):
         assert f"`keras.callbacks.TensorBoard({option}=...)`" in page.read_text()
 

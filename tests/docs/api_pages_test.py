@@ -49,8 +49,7 @@ def code_for_users():
     """Yields the code of guides, notebooks and scripts, and of examples in docstrings."""
     for page in [
         ROOT / "README.md",
-        *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "docs/guide").glob("*.md"),
+        *(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "api"),
     ]:
         yield from re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     for notebook in (ROOT / "examples").glob("*.ipynb"):

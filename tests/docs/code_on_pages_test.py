@@ -34,8 +34,8 @@ PAGES = [
     # That one is run by tests/gpu.
     and (page.stem != "gpu-memory" or library.CUDA_VERSION)
 ]
-SLOW_PAGES = ("serving", "recipes", "distributed", "checkpoints", "daily-training", "placement")
-SLOW_PAGES += ("dlrm", "eviction", "from-keras-rs", "from-torchrec", "movielens", "optimizers")
+SLOW_PAGES = ("export", "recipes", "distributed", "checkpoints", "daily-training", "placement")
+SLOW_PAGES += ("dlrm", "eviction", "keras-rs", "torchrec", "movielens", "optimizers")
 OURS = "python -m keras_sparse "
 # How other commands begin, and what runs those.
 RUN_ELSEWHERE = {
@@ -142,7 +142,7 @@ def check_embedding(names):
 
 def check_storage(names):
     assert names["stats"]["rows"] == len(np.unique(names["ids"]))
-    assert f"```text\n{names['curve']}\n```" in (ROOT / "docs/guide/storage.md").read_text()
+    assert f"```text\n{names['curve']}\n```" in (ROOT / "docs/how-to/storage-tiers.md").read_text()
 
 
 def check_prefetch(names):
@@ -178,11 +178,11 @@ def check_table_format(names):
 CHECKS = {
     "README.md": check_readme,
     "docs/formats/table.md": check_table_format,
-    "docs/guide/checkpoints.md": check_checkpoints,
-    "docs/guide/embedding.md": check_embedding,
-    "docs/guide/from-sok-and-deeprec.md": check_from_sok,
-    "docs/guide/prefetch.md": check_prefetch,
-    "docs/guide/storage.md": check_storage,
+    "docs/how-to/checkpoints.md": check_checkpoints,
+    "docs/how-to/tables.md": check_embedding,
+    "docs/migrate/sok-deeprec-tfra.md": check_from_sok,
+    "docs/how-to/prefetch.md": check_prefetch,
+    "docs/how-to/storage-tiers.md": check_storage,
 }
 
 

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 @needs_horovod
 @pytest.mark.slow("starts processes")
 def test_two_ranks_print_the_auc_that_the_page_says(tmp_path):
-    page = (ROOT / "docs" / "guide" / "distributed.md").read_text()
+    page = (ROOT / "docs/how-to/distributed.md").read_text()
     script = tmp_path / "train.py"
     script.write_text(re.search(r'```python title="train.py"\n(.*?)```', page, re.DOTALL)[1])
     (auc,) = re.findall(r"the same AUC, (\S+) after three epochs", page)

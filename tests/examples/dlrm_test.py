@@ -15,7 +15,7 @@ from ranks import needs_horovod
 from ranks import run_ranks
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "guide" / "dlrm.md").read_text()
+PAGE = (ROOT / "docs/tutorials/dlrm.md").read_text()
 SMALL = ["--embedding_dim", "4", "--bottom", "8", "--top", "8", "--batch_size", "100"]
 SMALL += ["--optimizer", "lazy_adam", "--learning_rate", "0.01"]
 

@@ -42,7 +42,7 @@ FILES = (
     "storage/occurrences_test.py::test_are_counted_by_a_bloom_filter",
     "storage/stacks_test.py",
     "examples/dlrm_test.py::test_rows_in_gpu_memory_give_the_same",
-    "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
+    "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/how-to/gpu-memory.md]",
 )
 # Beginnings of tests that say nothing more of a GPU: of optimizers, which know of no stage.
 LEFT_OUT = (
@@ -67,7 +67,7 @@ SHORT = (
     "tables/embedding_variable_test.py::test_a_new_rule_gives_rows_fresh_slots",
     "tables/local_table_test.py::test_rows_of_every_tier_are_found_written_and_erased",
     "saving/checkpoint/checkpoint_delta_test.py::test_holds_the_keys_updated_since_the_last_save",
-    "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/guide/gpu-memory.md]",
+    "docs/code_on_pages_test.py::test_blocks_run_one_after_another[docs/how-to/gpu-memory.md]",
     "storage/stacks_test.py::test_every_optimizer",
     "native/saved_rule_test.py::test_a_restored_table_goes_on_as_the_saved_one",
 )

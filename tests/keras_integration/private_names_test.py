@@ -13,7 +13,7 @@ from keras.src.optimizers.base_optimizer import BaseOptimizer
 from keras.src.saving import saving_lib
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = (ROOT / "docs/internals/keras-integration.md").read_text()
+PAGE = (ROOT / "docs/explanation/keras-integration.md").read_text()
 
 # Of our own classes, which share a name with one of Keras or TensorFlow.
 OURS = {

@@ -49,7 +49,7 @@ def owner_of(name):
 
 
 def test_a_page_lists_what_import_replaces():
-    page = (PACKAGE.parent / "docs/internals/keras-integration.md").read_text()
+    page = (PACKAGE.parent / "docs/explanation/keras-integration.md").read_text()
     names = re.findall(r"^\| `(.*?)` \|", page.partition("\n## ")[0], re.MULTILINE)
     assert len(names) <= 8
     found = replaced()

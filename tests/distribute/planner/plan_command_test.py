@@ -41,7 +41,7 @@ def test_prints_draws_and_saves(tables, tmp_path, capsys):
 def test_the_guide_shows_what_the_example_prints(options, capsys):
     common = ["--tables", str(ROOT / "examples" / "tables.json"), "--ranks", "4"]
     assert main(["plan", *common, "--num-slots", "1", *options.split()]) == 0
-    guide = (ROOT / "docs" / "guide" / "placement.md").read_text()
+    guide = (ROOT / "docs/how-to/placement.md").read_text()
     assert f"```text\n{capsys.readouterr().out}```" in guide
 
 
