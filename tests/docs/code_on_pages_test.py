@@ -34,8 +34,8 @@ PAGES = [
     # That one is run by tests/gpu.
     and (page.stem != "gpu-memory" or library.CUDA_VERSION)
 ]
-QUICK_PAGES = ["README", "custom-layers", "index", "inputs", "keras-files", "many-tables", "prefetch"]
-QUICK_PAGES += ["rows-by-key", "size-tiers", "storage-tiers", "table", "tables"]
+QUICK_PAGES = ["README", "custom-layers", "index", "inputs", "keras-files", "many-tables"]
+QUICK_PAGES += ["prefetch", "rows-by-key", "size-tiers", "storage-tiers", "table", "tables"]
 OURS = "python -m keras_sparse "
 # How other commands begin, and what runs those.
 RUN_ELSEWHERE = {
