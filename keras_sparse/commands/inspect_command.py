@@ -1,14 +1,19 @@
 import json
 import pathlib
 
+from keras_sparse.commands.inspect_page import page_of
+from keras_sparse.commands.row_summary import RowSummary
 from keras_sparse.saving import verify
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.verify_file import read_headers
+from keras_sparse.saving.keras_files.verify_file import read_tables
+from keras_sparse.saving.table_format.chunks import read_chunks
 from keras_sparse.saving.table_format.table_entry import RowsFile
 from keras_sparse.utils.byte_sizes import bytes_text
 from keras_sparse.utils.checks import is_url
+from keras_sparse.utils.progress_bar import Progress
 from keras_sparse.utils.text_table import aligned
 
 
@@ -21,6 +26,10 @@ def run(options):
     found = collect(options.path)
     if options.verify:
         found["verified_tables"] = verify(found["path"])
+    if options.html:
+        options.html.write_text(page_of(_with_rows(found)), encoding="utf-8")
+        print(f"Page: {options.html}")
+        return
     print(json.dumps(found, indent=1) if options.json else "\n".join(_lines(found)))
 
 
@@ -49,6 +58,68 @@ def collect(path):
         )
     saved = [{"name": each.path.name, "step": each.step} for each in steps]
     return {**_of_checkpoint(steps[-1].path), "all_in_folder": saved}
+
+
+def _with_rows(found):
+    """Returns what `collect` has found with what the page shows of rows and of other saves."""
+    is_file = found["kind"] == "weights"
+    summaries = _summaries_of_file if is_file else _summaries_of_checkpoint
+    tables = [
+        {**table, **more}
+        for table, more in zip(found["tables"], summaries(found["path"]), strict=True)
+    ]
+    folder = pathlib.Path(found["path"]).parent
+    saves = _bytes_written(folder / each["name"] for each in found.get("all_in_folder", ()))
+    return {**found, "tables": tables, "saves": saves}
+
+
+def _bytes_written(folders):
+    """Returns, of each save, its name and the bytes of the files that no earlier one has."""
+    written: list[tuple[str, int]] = []
+    seen: set[tuple[int, int]] = set()
+    for folder in folders:
+        stats = [each.stat() for each in folder.rglob("*") if each.is_file()]
+        new = {(each.st_dev, each.st_ino): each.st_size for each in stats}
+        written.append((folder.name, sum(new[file] for file in new.keys() - seen)))
+        seen |= new.keys()
+    return written
+
+
+def _summaries_of_file(path):
+    def read(header, store):
+        summary = RowSummary(header.output_dim)
+        for piece in read_chunks(header, store):
+            summary.add(piece)
+        unit = "steps" if header.ages_clock is None else "seconds"
+        return {"summary": summary, "sizes": {}, "ages": unit}
+
+    return [more for _, more in read_tables(path, read)]
+
+
+def _summaries_of_checkpoint(path):
+    checkpoint = WholeCheckpoint(path)
+    progress = Progress(checkpoint.num_records(), "thousand records read", 1000)
+    for parts in checkpoint.tables:
+        first = parts[0].part
+        # Of a table cut by columns those of the first slice, whose norms are then of these alone.
+        parts = [each for each in parts if each.part.first_column == first.first_column]
+        summary = RowSummary(first.num_columns)
+        sizes: dict[str, int] = {}
+        for saved in parts:
+            for _, file in saved.parts():
+                kind = "files" if isinstance(file, RowsFile) else "segments of the SSD tier"
+                name = f"rank {saved.rank}, {kind}"
+                sizes[name] = sizes.get(name, 0) + file.num_rows
+            for piece in saved.read_rows():
+                summary.add(piece._replace(keys=saved.part.global_ids(piece.keys)))
+                progress.add(len(piece.keys))
+        yield {
+            "summary": summary,
+            "sizes": sizes,
+            "ages": parts[0].table.metadata.ages,
+            "columns": first.num_columns,
+        }
+    progress.close()
 
 
 def _of_checkpoint(folder):

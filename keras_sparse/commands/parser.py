@@ -27,7 +27,7 @@ memory that a table of any keys takes on each rank.
 _ABOUT_INSPECT = """Says what is in a checkpoint or delta, in the last one of a folder of them, or
 in a .weights.h5, .weights.json or .keras file: its tables, their records, slots and files. A record
 is a row with its slots; a row that has changed since a checkpoint linked it has two. Reads no
-records unless it is to verify them.
+records unless it is to verify them, or to write a page.
 """
 _ABOUT_BENCH = """Times lookups and training steps with Adagrad, of keras_sparse beside
 keras.layers.Embedding, on the CPUs of this machine: in half a minute and 2 GB of memory.
@@ -144,7 +144,10 @@ def _add_inspect(commands):
     parser = _add(commands, "inspect", text, _ABOUT_INSPECT)
     parser.add_argument("path", help="the folder or the file")
     parser.add_argument("--verify", action="store_true", help="check every byte of the tables too")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    text = "write it as one page for a browser, with charts of all rows, which are read once"
+    form.add_argument("--html", type=_path, metavar="FILE", help=text)
 
 
 def _add_bench(commands):

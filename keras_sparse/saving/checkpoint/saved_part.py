@@ -50,6 +50,21 @@ class SavedPart(SavedTable):
         for keys, raw in self.reader.read(self.index, folder, part, wanted):
             yield RowPiece(keys, self._catch_up(raw), **self._metadata_of(raw, unit))
 
+    def read_rows(self):
+        """Yields the `RowPiece` of each chunk with rows, each row once, as it is after all parts.
+
+        Memory holds the keys of all parts but the first, which are those of changed rows.
+        """
+        replaced = np.zeros(0, np.int64)  # keys of later parts, sorted
+        for folder, part in reversed(self.parts()):
+            keys = [replaced, self.read_erased(folder, part)]
+            for piece in self.read_pieces(folder, part, self.table.metadata.ages):
+                piece = piece.of_rows(~np.isin(piece.keys, replaced))
+                keys.append(piece.keys)
+                if len(piece.keys) > 0:
+                    yield piece
+            replaced = np.unique(np.concatenate(keys))
+
     def read_filter(self):
         return self.reader.read_filter(self.index)
 

@@ -23,7 +23,7 @@ def verify_file(file):
     Returns:
         Integer. The number of tables.
     """
-    return len(_each_table(file, check_chunks))
+    return len(read_tables(file, check_chunks))
 
 
 def check_file(file):
@@ -32,7 +32,7 @@ def check_file(file):
     Args:
         file: As of `verify_file`.
     """
-    _each_table(file, find_chunks)
+    read_tables(file, find_chunks)
 
 
 def read_headers(file):
@@ -44,7 +44,7 @@ def read_headers(file):
     Returns:
         List of pairs, a `TablePlace` and the `TableHeader` of the table there.
     """
-    return _each_table(file, lambda header, table: header)
+    return read_tables(file, lambda header, table: header)
 
 
 class TablePlace(NamedTuple):
@@ -59,8 +59,13 @@ class TablePlace(NamedTuple):
     name: str
 
 
-def _each_table(file, read):
-    """Returns a list of pairs, a `TablePlace` and what `read(header, groups)` gives."""
+def read_tables(file, read):
+    """Returns a list of pairs, a `TablePlace` and what `read(header, groups)` returns.
+
+    Args:
+        file: As of `verify_file`.
+        read: Function of a `TableHeader` and a mapping of its datasets' names to them.
+    """
     if isinstance(file, h5py.File):
         return _each_in(file, read)
     with local_copy(checks.path(file, "filepath")) as local:
