@@ -34,8 +34,8 @@ def page_of(found):
     """Returns the page.
 
     Args:
-        found: Dict, as `collect` returns, with `saves`, pairs of a name and bytes, and for each
-            table its `summary`, the unit of its `ages`, `sizes`, records by kind of file, and `columns`,
+        found: Dict, as `collect` returns, with `saves`, pairs of a name and bytes. Each table has
+            its `summary`, the unit of its `ages`, `sizes`, records by kind of file, and `columns`,
             those that norms are of.
     """
     title = html.escape(str(found["path"]))
