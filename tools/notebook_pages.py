@@ -28,6 +28,9 @@ def on_files(files, config):
     return files
 
 
+on_files.mkdocs_priority = 100  # before the plugin of redirects, which lead to these pages
+
+
 def on_page_markdown(markdown, **kwargs):
     """Is called by mkdocs for each page. Its links to notebooks lead to their pages.
 
