@@ -20,7 +20,7 @@ from keras_sparse.saving.table_format.table_entry import SegmentFile
 from keras_sparse.saving.table_format.table_entry import TableEntry
 from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
-from keras_sparse.tables.row_metadata import RowMetadata
+from keras_sparse.tables.table import RowMetadata
 
 TABLE = TableEntry(
     name="embedding/embeddings",
