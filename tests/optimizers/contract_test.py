@@ -40,6 +40,8 @@ BATCHES = [slice(first, first + 8) for first in range(0, 40, 8)]
         (optimizers.Adagrad(), ("accumulator",), 4),
         (optimizers.AdagradDecay(), ("accumulator", "num_decays"), 5),
         (optimizers.RowWiseAdagrad(), ("row_accumulator",), 3),
+        (AdamAsync(apply_sparse_rmsprop=True), ("velocity", "momentum"), 6),
+        (AdamAsync(beta_1=0.0, apply_sparse_rmsprop=True), ("velocity",), 4),
     ],
 )
 def test_keeps_its_slots_beside_each_row(optimizer, slots, record_floats):

@@ -213,6 +213,15 @@ def test_thousands_of_missed_steps_are_made_up_for_at_once(name, arguments):
         pair.assert_same()
 
 
+def test_velocity_that_does_not_decay_moves_a_row_for_ever():
+    made = [library.SGD(0.5, momentum=1.0) for library in (optimizers, keras.optimizers)]
+    pair = Pair(*made, rows=np.zeros((ROWS, 2), "float32"))
+    pair.step(0)
+    pair.idle(2999)
+    pair.assert_same(atol=0)
+    np.testing.assert_array_equal(read(pair.table, pair.keys[:1]), [[-750, -750]])
+
+
 def test_reads_and_exports_of_pending_rows_agree():
     for case in CLASSES:
         pair = Pair(case.make(), optimizers.SGD(0.0))
