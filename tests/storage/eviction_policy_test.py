@@ -1,11 +1,16 @@
 """What all eviction policies and the tables that have one keep to."""
 
+import copy
+import time
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import checks
 import keras_sparse
+from eviction_cases import ages_of
 from eviction_cases import each_policy
 from eviction_cases import fit
 from eviction_cases import frequencies_of
@@ -18,9 +23,13 @@ from eviction_cases import train
 from filter_cases import remembered
 from keras_sparse import CBFFilter
 from keras_sparse import CounterFilter
+from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
 from keras_sparse import LfuEvict
+from keras_sparse import LruEvict
+from keras_sparse import StorageOption
+from keras_sparse import TimeToLive
 from keras_sparse.layers import Embedding
 
 
@@ -95,3 +104,95 @@ def test_a_compiled_function_takes_the_op():
     evict = tf.function(lambda: keras_sparse.ops.evict_rows([variable], variable.eviction))
     assert evict().numpy().tolist() == [1]
     assert evict().numpy().tolist() == [0]
+
+
+# No test takes as long: what is younger stays so.
+HOUR = 3600
+
+
+def aged(eviction=None, **kwargs):
+    """A table of keys 1, 2, 3 with ages of no, half an and one and a half hours."""
+    variable, optimizer = make_table(eviction or TimeToLive(HOUR), **kwargs)
+    variable.import_([1, 2, 3], np.ones((3, 1)), ages=[0, HOUR // 2, HOUR * 3 // 2])
+    return variable, optimizer
+
+
+def hours_of(variable):
+    """`{key: age in half hours}` of all rows."""
+    return {key: 2 * age // HOUR for key, age in ages_of(variable).items()}
+
+
+def test_a_row_goes_once_so_much_time_has_passed():
+    variable, optimizer = make_table(TimeToLive(HOUR))
+    step(variable, optimizer, [1, 2])
+    for _ in range(20):
+        step(variable, optimizer, [3])
+    time.sleep(2.1)
+    step(variable, optimizer, [2])
+    ages = ages_of(variable)
+    assert ages[2] < 2 <= min(ages[1], ages[3]) < 20 * 60  # steps are no time
+    assert keras_sparse.ops.evict_rows([variable], TimeToLive(1.5)).numpy() >= 2
+    assert variable.contains([1, 3]).tolist() == [False, False]
+
+
+@pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])
+def test_rows_go_by_the_ages_they_were_imported_with(storage_type, tmp_path):
+    storage = storage_type and StorageOption(storage_type, tmp_path, [1, 1 << 20])
+    variable, optimizer = aged(storage=storage)
+    variable.import_([4], np.ones((1, 1)), ages=[2**32 - 1])
+    variable.import_([5], np.ones((1, 1)))
+    assert hours_of(variable) == {1: 0, 2: 1, 3: 3, 4: 2**32 // HOUR, 5: 0}
+    for _ in range(3):
+        step(variable, optimizer, [])
+        keras_sparse.ops.lookup([variable], [np.array([3, 4])])
+    step(variable, optimizer, [3])
+    assert hours_of(variable) == {1: 0, 2: 1, 3: 0, 4: 2**32 // HOUR, 5: 0}
+    assert variable.evict() == 1
+    assert hours_of(variable) == {1: 0, 2: 1, 3: 0, 5: 0}
+    keys, _ = EmbeddingVariable.evict(aged()[0], with_rows=True)
+    assert keys.tolist() == [3]
+
+
+def test_a_new_optimizer_and_a_copy_leave_ages_as_they_are():
+    variable, _ = aged()
+    keras_sparse.optimizers.Adam(0.1).build([variable])
+    for each in (variable, copy.deepcopy(variable)):
+        assert hours_of(each) == {1: 0, 2: 1, 3: 3}
+        assert each.evict() == 1
+    variable.clear()
+    assert ages_of(variable) == {}
+
+
+def test_it_makes_room_in_a_table_of_max_rows():
+    variable, optimizer = aged(max_rows=3)
+    step(variable, optimizer, [4])
+    assert hours_of(variable) == {1: 0, 2: 1, 4: 0}
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="its eviction policy lets 0 go"):
+        step(variable, optimizer, [5])
+    assert hours_of(variable) == {1: 0, 2: 1, 4: 0}
+    assert variable.stats()["evicted_rows"] == 1
+
+
+def test_the_callback_and_saving_let_rows_go(tmp_path):
+    for at_save in (True, False):
+        model = make_model(TimeToLive(HOUR, at_save=at_save))
+        train(model, 0, 16)
+        old = [-(2**40), 2**40]
+        table_of(model).import_(old, np.ones((2, 4)), ages=[2 * HOUR] * 2)
+        model.save(tmp_path / "model.keras")
+        assert table_of(model).contains(old).tolist() == [not at_save] * 2
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+        checks.assert_same_tables(table_of(loaded), table_of(model))
+        fit(loaded, 16, 32, callbacks=[keras_sparse.callbacks.EvictRows()])
+        assert table_of(loaded).stats()["evicted_rows"] == (0 if at_save else 2)
+
+
+def test_the_unit_of_a_table_is_that_of_its_policy():
+    words = "must keep the ages of rows in training steps for this eviction policy. Make it with"
+    for policy in (GlobalStepEvict(3), LruEvict()):
+        with pytest.raises(tf.errors.FailedPreconditionError, match=words):
+            keras_sparse.ops.evict_rows([aged()[0]], policy)
+    words = "in seconds for this eviction policy.*Received: a table with ages in training steps"
+    with pytest.raises(tf.errors.FailedPreconditionError, match=words):
+        keras_sparse.ops.evict_rows([make_table(GlobalStepEvict(3))[0]], TimeToLive(3))
+    assert keras_sparse.ops.evict_rows([aged()[0]], TimeToLive(9)).numpy().tolist() == [2]

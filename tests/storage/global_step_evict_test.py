@@ -1,4 +1,6 @@
 import numpy as np
+import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies
@@ -9,6 +11,11 @@ from eviction_cases import make_table
 from eviction_cases import step
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
+from keras_sparse import L2WeightEvict
+from keras_sparse import StorageOption
+from keras_sparse.layers import DistributedEmbedding
+from keras_sparse.layers import Embedding
+from pairwise import each_pair
 
 KEYS = (-(2**63), -1, 0, 5, 2**63 - 1)
 
@@ -96,3 +103,139 @@ def test_does_what_dicts_do(steps_to_live, actions):
         seen = sorted({-3, 3, *KEYS, *model.rows})
         (rows,) = keras_sparse.ops.lookup([variable], [np.array(seen, np.int64)])
         assert rows.numpy()[:, 0].tolist() == [model.rows.get(key, 0.0) for key in seen]
+
+
+def keys_of(variable):
+    return sorted(key for keys, _ in variable.export() for key in keys.tolist())
+
+
+def test_a_row_below_the_threshold_goes_and_one_at_it_stays():
+    variable = EmbeddingVariable(None, 2, eviction=L2WeightEvict(12.5))
+    variable.import_([1, 2, -3, 4], [[3, 4], [3, 3.9999998], [0, 0], [-5, 0]])
+    assert variable.evict() == 2
+    assert keys_of(variable) == [1, 4]
+
+
+@pytest.mark.parametrize("dim", [1, 7, 8, 64])
+def test_weighs_as_numpy_does_in_float64(dim):
+    rows = np.random.default_rng(0).normal(size=(2000, dim)).astype("float32")
+    weights = 0.5 * (rows.astype("float64") ** 2).sum(axis=1)
+    threshold = float(np.median(weights)) * 1.0000001
+    variable = EmbeddingVariable(None, dim, eviction=L2WeightEvict(threshold))
+    variable.import_(np.arange(2000), rows)
+    assert variable.evict() == (weights < threshold).sum()
+    assert keys_of(variable) == np.flatnonzero(weights >= threshold).tolist()
+
+
+def test_slots_do_not_count():
+    variable = EmbeddingVariable(None, 1, eviction=L2WeightEvict(0.5))
+    keras_sparse.optimizers.Adagrad(1.0, initial_accumulator_value=100.0).build([variable])
+    variable.import_([1, 2], [[0.1, 100.0], [1.0, 0.0]])
+    assert variable.evict() == 1
+    assert keys_of(variable) == [2]
+
+
+@pytest.mark.parametrize("make", ["Adam", "AdamW", "RMSprop"])
+def test_weighs_a_row_as_a_lookup_reads_it(make):
+    """With the moves of the steps in which it had no gradient."""
+    variable = EmbeddingVariable(None, 4, seed=1)
+    optimizer = getattr(keras_sparse.optimizers, make)(0.02, weight_decay=0.5)
+    optimizer.build([variable])
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        ids = tf.constant(rng.integers(0, 100, 20))
+        values = tf.constant(rng.normal(size=(20, 4)), tf.float32)
+        optimizer.apply([tf.IndexedSlices(values, ids, (1, 4))], [variable])
+    keys = keys_of(variable)
+    (rows,) = keras_sparse.ops.lookup([variable], [np.array(keys)])
+    weights = 0.5 * (rows.numpy().astype("float64") ** 2).sum(axis=1)
+    middle = float(np.median(weights)) + 1e-9
+    (num_evicted,) = keras_sparse.ops.evict_rows([variable], L2WeightEvict(middle)).numpy()
+    assert num_evicted == (weights < middle).sum() == len(keys) // 2 + 1
+    assert keys_of(variable) == [key for key, w in zip(keys, weights, strict=True) if w >= middle]
+
+
+def test_takes_rows_that_training_has_brought_to_zero():
+    variable, optimizer = make_table(L2WeightEvict(0.1))
+    step(variable, optimizer, [1, 2])
+    step(variable, optimizer, [2], gradient=-1.0)
+    assert variable.evict() == 1
+    assert keys_of(variable) == [1]
+
+
+# What eviction lets go of can be had: each row once, as it was, and none that stays.
+def rows_of(variable):
+    return as_dict((keys, records) for keys, records in variable.export())
+
+
+def as_dict(pieces):
+    found = {}
+    for keys, records in pieces:
+        for key, record in zip(keys.tolist(), records, strict=True):
+            assert key not in found
+            found[key] = record.tobytes()
+    return found
+
+
+def train(variable, optimizer, seed, num_keys, num_steps=12):
+    rng = np.random.default_rng(seed)
+    for _ in range(num_steps):
+        ids = tf.constant(rng.integers(-num_keys, num_keys, 40))
+        grads = tf.constant(rng.normal(size=(40, 4)), tf.float32)
+        optimizer.apply([tf.IndexedSlices(grads, ids, (1, 4))], [variable])
+
+
+@each_pair(
+    eviction=[GlobalStepEvict(5), L2WeightEvict(1e-3)],
+    optimizer=["SGD", "Adagrad", "Adam"],
+    in_lower_tiers=[False, True],
+)
+def test_the_rows_that_go_and_those_that_stay_are_all_there_were(
+    eviction, optimizer, in_lower_tiers, tmp_path
+):
+    storage = StorageOption("DRAM_SSDHASH", str(tmp_path), (2048, 1 << 20))
+    variable = EmbeddingVariable(
+        None, 4, seed=1, eviction=eviction, storage=storage if in_lower_tiers else None
+    )
+    optimizer = getattr(keras_sparse.optimizers, optimizer)(0.02)
+    optimizer.build([variable])
+    for seed in range(3):
+        train(variable, optimizer, seed, 300)
+        before = rows_of(variable)
+        keys, records = variable.evict(with_rows=True)
+        gone, left = as_dict([(keys, records)]), rows_of(variable)
+        assert 0 < len(gone) < len(before)
+        assert not gone.keys() & left.keys()
+        assert gone | left == before
+        assert variable.num_rows == len(left)
+
+
+def test_no_row_is_no_error():
+    variable = EmbeddingVariable(None, 4, eviction=GlobalStepEvict(5))
+    keys, records = variable.evict(with_rows=True)
+    assert (keys.shape, keys.dtype, records.shape) == ((0,), np.int64, (0, 4))
+
+
+def test_rows_that_went_can_be_put_back():
+    variable = EmbeddingVariable(None, 4, seed=1, eviction=L2WeightEvict(1e-3))
+    optimizer = keras_sparse.optimizers.Adam(0.02)
+    optimizer.build([variable])
+    train(variable, optimizer, 0, 30)
+    before = rows_of(variable)
+    variable.import_(*variable.evict(with_rows=True))
+    assert rows_of(variable) == before
+
+
+def test_layers_give_them_too():
+    layer = Embedding(None, 2, eviction=L2WeightEvict(1.0), name="items")
+    layer(tf.constant([1]))
+    layer.embeddings.import_([1, -2, 3], [[9, 9], [0.5, 0.25], [1, 1]])
+    keys, records = layer.evict(with_rows=True)
+    assert (keys.tolist(), records.tolist()) == ([-2], [[0.5, 0.25]])
+
+    layer = DistributedEmbedding([Embedding(None, 2, "sum", eviction=L2WeightEvict(1.0), name="a")])
+    layer([tf.constant([[1]])])
+    layer.own_tables.by_table[0].import_([1, -2], [[9, 9], [0.5, 0.25]])
+    keys, records = layer.evict(with_rows=True)["a"]
+    assert (keys.tolist(), records.tolist()) == ([-2], [[0.5, 0.25]])
+    assert layer.evict() == {"a": 0}
