@@ -31,13 +31,6 @@ def step(table, rate, ids=()):
     native.apply_gradients([table], [tf.constant(ids, tf.int64)], [grads], numbers)
 
 
-def records_of(table):
-    records = np.empty((3, table.record_floats), "float32")
-    for keys, piece in table.export():
-        records[keys] = piece
-    return records
-
-
 def raw(records, last_step=None):
     """Returns records as they lie in a tier: a lazy rule's have the step behind row and slots."""
     words = [records.view(np.uint32)]
@@ -46,41 +39,10 @@ def raw(records, last_step=None):
     return np.concatenate(words, 1).view("float32")
 
 
-def history_of(table):
-    (history,) = native.export_history([table])
-    return history
-
-
-def saved_rule_of(table):
-    return native.SavedRule(
-        table.rule,
-        table.table.rule_constants,
-        table.table.rule_weight_decay,
-        table.output_dim,
-        history_of(table),
-    )
-
-
 def momentum_rule(**kwargs):
     history = {name: kwargs.pop(name) for name in native.RuleHistory._fields if name in kwargs}
     arguments = {"rule": "momentum", "constants": MOMENTUM, "weight_decay": 0.0, "output_dim": 1}
     return native.SavedRule(**{**arguments, **kwargs}, history=TEN_STEPS._replace(**history))
-
-
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-@pytest.mark.parametrize("rule", RULES)
-def test_old_records_come_out_as_the_table_has_them_now(rule, weight_decay):
-    table = make_table(rule, weight_decay)
-    step(table, 0.1, [0, 1])
-    step(table, 0.1, [0, 1, 2])
-    is_lazy = rule != "sgd" or weight_decay > 0
-    old = raw(records_of(table), 2 if is_lazy else None)
-    for rate in (0.1, 0.1, 0.3, *[0.2] * 300):
-        step(table, rate, [0])
-    caught_up = saved_rule_of(table).catch_up(old).numpy()
-    now = records_of(table)
-    np.testing.assert_array_equal(caught_up[1:].view(np.uint32), now[1:].view(np.uint32))
-    assert np.any(old[1:, :2] != now[1:, :2]) == is_lazy
 
 
 def test_history_is_what_the_rule_was_given():
@@ -95,24 +57,6 @@ def test_history_is_what_the_rule_was_given():
     assert [history.run_lengths.numpy().tolist() for history in histories] == [[2, 1], [], []]
     np.testing.assert_array_equal(histories[0].numbers, [[1], [2]])
     assert [history.numbers.shape for history in histories] == [(2, 1), (0, 1), (0, 2)]
-
-
-def test_a_restored_table_goes_on_as_the_saved_one():
-    saved = make_table("adam", 0.1)
-    for rate in (0.1, 0.2, 0.3):
-        step(saved, rate, [0, 1])
-    raw_keys, raw_records, _ = native.export_raw(saved, 0, 10)
-    step(saved, 0.1, [2])
-    restored = make_table("adam", 0.1)
-    step(restored, 0.5, [1])
-    native.restore(restored, history_of(saved))
-    restored.import_(raw_keys, raw_records)
-    restored.import_([2], records_of(saved)[[2]])
-    for table in (saved, restored):
-        step(table, 0.2, [0])
-    np.testing.assert_array_equal(records_of(restored), records_of(saved))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="the steps that rule 'adam' rememb"):
-        make_table("adam", 0.1).import_(raw_keys, raw_records)
 
 
 def test_a_table_says_what_its_rule_was_made_from():

@@ -6,8 +6,6 @@ from keras_sparse import EmbeddingVariable
 from keras_sparse import native
 from keras_sparse.optimizers import AdagradDecay
 
-ONE = np.ones((1, 1), "float32")
-
 
 @pytest.mark.parametrize("input_dim", [6, None])
 def test_gives_the_numbers_of_deeprec(input_dim):

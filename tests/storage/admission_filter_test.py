@@ -118,32 +118,6 @@ def test_a_row_begins_at_the_step_that_admits_its_key():
 TYPES = ("uint8", "uint16", "uint32", "uint64")
 
 
-@pytest.mark.parametrize("counter_type", TYPES)
-def test_admits_keys_in_the_step_that_its_frequency_is_reached(counter_type):
-    keys = (-(2**63), -1, 0, 5, 2**63 - 1)
-    variable, optimizer = filtered(CBFFilter(3, 1000, 0.001, counter_type))
-    for _ in range(2):
-        step(variable, optimizer, [*keys, 5, 5])
-        assert read(variable, keys) == [0.0] * 5
-    step(variable, optimizer, keys)
-    assert read(variable, keys) == [0.75] * 5
-    variable.clear()
-    step(variable, optimizer, keys)
-    assert variable.num_rows == 0
-
-
-def test_a_full_filter_admits_early_and_never_late():
-    variable, optimizer = filtered(CBFFilter(3, 1000, 0.1, "uint8"))
-    keys = np.arange(1000)
-    for _ in range(2):
-        step(variable, optimizer, keys)
-    early = variable.num_rows
-    assert 0 < early < 200
-    assert variable.stats()["waiting_keys"] == pytest.approx(1000, rel=0.1)
-    step(variable, optimizer, keys)
-    assert variable.num_rows == 1000
-
-
 @pytest.mark.parametrize("eviction", [None, LruEvict()])
 def test_keys_of_a_step_let_none_of_the_others_in(eviction):
     variable = EmbeddingVariable(
@@ -229,14 +203,6 @@ def test_reports_what_it_does():
     assert stats["waiting_keys"] == 2
     assert stats["created_rows"] == stats["rows"] == 1
     assert stats["filter_bytes"] > 0
-
-
-def test_a_waiting_key_takes_at_most_16_bytes():
-    variable, optimizer = filtered(CounterFilter(2))
-    for first in range(0, 200_000, 50_000):
-        step(variable, optimizer, np.arange(first, first + 50_000))
-        stats = variable.stats()
-        assert stats["filter_bytes"] <= 16 * stats["waiting_keys"]
 
 
 class Model:

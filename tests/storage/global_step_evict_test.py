@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import settings
@@ -12,25 +11,10 @@ from eviction_cases import step
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
-from keras_sparse import StorageOption
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
-from pairwise import each_pair
 
 KEYS = (-(2**63), -1, 0, 5, 2**63 - 1)
-
-
-def test_a_new_optimizer_leaves_ages_as_they_are():
-    variable, optimizer = make_table(GlobalStepEvict(2))
-    step(variable, optimizer, [1])
-    step(variable, optimizer, [2])
-    optimizer = keras_sparse.optimizers.Adam(0.1)
-    optimizer.build([variable])
-    assert ages_of(variable) == {1: 1, 2: 0}
-    step(variable, optimizer, [2])
-    step(variable, optimizer, [])
-    assert variable.evict() == 1
-    assert ages_of(variable) == {2: 1}
 
 
 def test_imported_rows_have_the_ages_they_come_with():
@@ -116,53 +100,6 @@ def test_a_row_below_the_threshold_goes_and_one_at_it_stays():
     assert keys_of(variable) == [1, 4]
 
 
-@pytest.mark.parametrize("dim", [1, 7, 8, 64])
-def test_weighs_as_numpy_does_in_float64(dim):
-    rows = np.random.default_rng(0).normal(size=(2000, dim)).astype("float32")
-    weights = 0.5 * (rows.astype("float64") ** 2).sum(axis=1)
-    threshold = float(np.median(weights)) * 1.0000001
-    variable = EmbeddingVariable(None, dim, eviction=L2WeightEvict(threshold))
-    variable.import_(np.arange(2000), rows)
-    assert variable.evict() == (weights < threshold).sum()
-    assert keys_of(variable) == np.flatnonzero(weights >= threshold).tolist()
-
-
-def test_slots_do_not_count():
-    variable = EmbeddingVariable(None, 1, eviction=L2WeightEvict(0.5))
-    keras_sparse.optimizers.Adagrad(1.0, initial_accumulator_value=100.0).build([variable])
-    variable.import_([1, 2], [[0.1, 100.0], [1.0, 0.0]])
-    assert variable.evict() == 1
-    assert keys_of(variable) == [2]
-
-
-@pytest.mark.parametrize("make", ["Adam", "AdamW", "RMSprop"])
-def test_weighs_a_row_as_a_lookup_reads_it(make):
-    """With the moves of the steps in which it had no gradient."""
-    variable = EmbeddingVariable(None, 4, seed=1)
-    optimizer = getattr(keras_sparse.optimizers, make)(0.02, weight_decay=0.5)
-    optimizer.build([variable])
-    rng = np.random.default_rng(0)
-    for _ in range(12):
-        ids = tf.constant(rng.integers(0, 100, 20))
-        values = tf.constant(rng.normal(size=(20, 4)), tf.float32)
-        optimizer.apply([tf.IndexedSlices(values, ids, (1, 4))], [variable])
-    keys = keys_of(variable)
-    (rows,) = keras_sparse.ops.lookup([variable], [np.array(keys)])
-    weights = 0.5 * (rows.numpy().astype("float64") ** 2).sum(axis=1)
-    middle = float(np.median(weights)) + 1e-9
-    (num_evicted,) = keras_sparse.ops.evict_rows([variable], L2WeightEvict(middle)).numpy()
-    assert num_evicted == (weights < middle).sum() == len(keys) // 2 + 1
-    assert keys_of(variable) == [key for key, w in zip(keys, weights, strict=True) if w >= middle]
-
-
-def test_takes_rows_that_training_has_brought_to_zero():
-    variable, optimizer = make_table(L2WeightEvict(0.1))
-    step(variable, optimizer, [1, 2])
-    step(variable, optimizer, [2], gradient=-1.0)
-    assert variable.evict() == 1
-    assert keys_of(variable) == [1]
-
-
 # What eviction lets go of can be had: each row once, as it was, and none that stays.
 def rows_of(variable):
     return as_dict((keys, records) for keys, records in variable.export())
@@ -183,31 +120,6 @@ def train(variable, optimizer, seed, num_keys, num_steps=12):
         ids = tf.constant(rng.integers(-num_keys, num_keys, 40))
         grads = tf.constant(rng.normal(size=(40, 4)), tf.float32)
         optimizer.apply([tf.IndexedSlices(grads, ids, (1, 4))], [variable])
-
-
-@each_pair(
-    eviction=[GlobalStepEvict(5), L2WeightEvict(1e-3)],
-    optimizer=["SGD", "Adagrad", "Adam"],
-    in_lower_tiers=[False, True],
-)
-def test_the_rows_that_go_and_those_that_stay_are_all_there_were(
-    eviction, optimizer, in_lower_tiers, tmp_path
-):
-    storage = StorageOption("DRAM_SSDHASH", str(tmp_path), (2048, 1 << 20))
-    variable = EmbeddingVariable(
-        None, 4, seed=1, eviction=eviction, storage=storage if in_lower_tiers else None
-    )
-    optimizer = getattr(keras_sparse.optimizers, optimizer)(0.02)
-    optimizer.build([variable])
-    for seed in range(3):
-        train(variable, optimizer, seed, 300)
-        before = rows_of(variable)
-        keys, records = variable.evict(with_rows=True)
-        gone, left = as_dict([(keys, records)]), rows_of(variable)
-        assert 0 < len(gone) < len(before)
-        assert not gone.keys() & left.keys()
-        assert gone | left == before
-        assert variable.num_rows == len(left)
 
 
 def test_no_row_is_no_error():

@@ -162,25 +162,6 @@ def test_a_functional_model_takes_dicts_of_weights():
     np.testing.assert_array_equal(again([given, np.array([[2.0, 3.0]])])["b"], [[5, 5]])
 
 
-def test_a_layer_may_be_called_twice_and_stand_beside_others():
-    first = DistributedEmbedding(embeddings(), column_slice_threshold=60)
-    second = DistributedEmbedding(embeddings(), row_slice_threshold=1)
-    ids = [tf.constant([[1 + ksd.rank(), 2]])] * 3
-
-    @tf.function
-    def step():
-        with tf.GradientTape() as tape:
-            outputs = [*first(ids), *second(ids), *first(ids)]
-            loss = tf.add_n([tf.reduce_sum(each**2) for each in outputs])
-        variables = first.trainable_variables + second.trainable_variables
-        optimizer.apply(tape.gradient(loss, variables), variables)
-        return loss
-
-    optimizer = ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1))
-    losses = [float(step()) for _ in range(3)]
-    assert losses[0] > losses[1] > losses[2]
-
-
 def test_ranks_may_train_none_of_what_others_do():
     layers = embeddings()
     layers[0].trainable = False
