@@ -82,11 +82,6 @@ def test_steps_whose_bits_are_no_number_come_through(first):
     [
         ({"rule": "momentums"}, "`rule` must be one of"),
         ({"constants": {}}, "`constants` of rule 'momentum' must be"),
-        ({"weight_decay": 0.5}, "`weight_decay` times the learning rate must be below 1"),
-        ({"output_dim": 0}, r"`output_dim` must be in \[1, 16777216\]"),
-        ({"step": 109}, "from `first_step` to `step`, 9. Received: 10 steps"),
-        ({"first_step": -1}, "`first_step` must be at least 0"),
-        ({"run_lengths": [11, -1]}, r"Received: run_lengths\[1\] = -1"),
         ({"numbers": [[1.0]]}, r"must be \(2, 1\), one row a run. Received: 1 numbers"),
         ({"numbers": [1.0, 2.0]}, r"`numbers` a matrix. Received: 1, 1, 1 and numbers.shape=\[2\]"),
     ],

@@ -159,34 +159,3 @@ def test_a_gradient_that_is_not_finite_shows_in_its_row_and_no_other(case, wrong
     ours, expected = read(pair.table, pair.keys), pair.variable.numpy()
     np.testing.assert_array_equal(np.isfinite(ours[0]), np.isfinite(expected[0]))
     np.testing.assert_allclose(ours[1:], expected[1:], rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("SGD", {"learning_rate": 1e-5, "momentum": 0.999}),
-        ("Adam", {"learning_rate": 1e-4, "beta_1": 0.999, "beta_2": 0.9999}),
-        ("AdamW", {"learning_rate": 1e-4, "weight_decay": 0.5}),
-        ("RMSprop", {"learning_rate": 1e-4, "momentum": 0.99, "centered": True}),
-    ],
-)
-def test_thousands_of_missed_steps_are_made_up_for_at_once(name, arguments):
-    pair = Pair(
-        getattr(optimizers, name)(**arguments), getattr(keras.optimizers, name)(**arguments)
-    )
-    pair.step(0, 1)
-    pair.step(1, gradient=-1e-3)
-    for _ in range(3):
-        pair.idle(1100)
-        pair.step(2)
-        pair.assert_same()
-
-
-def test_reads_and_exports_of_pending_rows_agree():
-    for case in CLASSES:
-        pair = Pair(case.make(), optimizers.SGD(0.0))
-        pair.step(0, 1, 2)
-        pair.idle(7)
-        content = checks.table_content(pair.table)
-        rows = np.stack([np.frombuffer(content[int(k)], "float32")[:2] for k in pair.keys])
-        np.testing.assert_array_equal(read(pair.table, pair.keys), rows, err_msg=case.name)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from filter_cases import filtered
-from filter_cases import read
 from filter_cases import remembered
 from filter_cases import step
 from keras_sparse import ProbabilityFilter
@@ -21,14 +20,6 @@ def test_admits_the_share_that_it_is_asked_for():
     assert len(rows_after(ProbabilityFilter(0.1, seed=1))) == pytest.approx(1000, abs=100)
     assert len(rows_after(ProbabilityFilter(0.1, seed=1), 3)) == pytest.approx(2710, abs=150)
     assert len(rows_after(ProbabilityFilter(1))) == len(IDS)
-
-
-def test_a_row_begins_with_the_gradient_that_it_was_admitted_for():
-    variable, optimizer = filtered(ProbabilityFilter(0.5, seed=1))
-    step(variable, optimizer, IDS)
-    assert set(read(variable, IDS)) == {0.0, 0.75}
-    step(variable, optimizer, IDS)
-    assert set(read(variable, IDS)) == {0.0, 0.75, 0.5}
 
 
 def test_draws_by_its_seed_or_that_of_the_table():
