@@ -86,22 +86,6 @@ def test_upper_half_of_unsigned_keys_trains_as_the_keys_of_the_same_int64(make, 
     assert np.all(layers[0](keys[:, np.newaxis]) != initial)
 
 
-@each_pair(make=[dense, sparse], initializer=["random_uniform", "random_normal", "ones"])
-def test_a_new_key_reads_as_the_row_that_it_starts_training_from(make, initializer):
-    layer = make(embedding_initializer=initializer)
-    model = model_of(layer, keras_sparse.optimizers.SGD(0.0), run_eagerly=initializer != "ones")
-    keys = np.array([[[-7, 3]], [[2**40, 3]], [[0, -(2**63)]]])
-    unseen, predicted = layer(keys), model.predict(keys, verbose=0)
-    np.testing.assert_array_equal(layer(keys, training=True), unseen)
-    if make is dense:
-        np.testing.assert_array_equal(layer(keys, True), unseen)  # as with SOK
-    assert layer.tables[0].num_rows == 0
-    train(model, keys)
-    assert layer.tables[0].num_rows == 5
-    np.testing.assert_array_equal(layer(keys), unseen)
-    np.testing.assert_array_equal(model.predict(keys, verbose=0), predicted)
-
-
 def ssd(path, memory_bytes):
     return keras_sparse.StorageOption("DRAM_SSDHASH", path, [memory_bytes])
 

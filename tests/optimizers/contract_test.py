@@ -16,7 +16,6 @@ from keras_sparse.optimizers import SparseOptimizer
 from optimizer_cases import CLASSES
 from optimizer_cases import dense
 from optimizer_cases import each_optimizer
-from optimizer_cases import first_row
 from optimizer_cases import KEYS
 from optimizer_cases import make_model
 from optimizer_cases import make_table
@@ -202,16 +201,6 @@ def test_a_second_build_changes_nothing():
     optimizer.build([table])
     ((_, records),) = table.export()
     np.testing.assert_array_equal(records[0, 2:], [1, 1])
-
-
-def test_a_new_optimizer_starts_with_fresh_slots():
-    table = zeros_table()
-    Adagrad(1.0, initial_accumulator_value=0.0).apply([ones_for(0)], [table])
-    row = first_row(table)
-    Adagrad(1.0, initial_accumulator_value=0.5).build([table])
-    ((_, records),) = table.export()
-    np.testing.assert_array_equal(records[:, 2:], np.full((4, 2), 0.5))
-    assert first_row(table) == row
 
 
 @pytest.mark.parametrize("later", [SGD, Adagrad])
