@@ -278,7 +278,7 @@ def prepare_kill(model, step, owner, name, seconds):
 # Starting is slow: each process that is killed is a fork of one that has imported all.
 SCRIPT = """
 import json, os, pathlib, signal, sys
-import checkpoint_kill_test as test
+import checkpoint_folder_test as test
 folder, training = pathlib.Path(sys.argv[1]), sys.argv[2]
 for number in range(len(test.TRAININGS[training])):
     child = os.fork()
