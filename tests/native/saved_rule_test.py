@@ -31,12 +31,24 @@ def step(table, rate, ids=()):
     native.apply_gradients([table], [tf.constant(ids, tf.int64)], [grads], numbers)
 
 
+def records_of(table):
+    records = np.empty((3, table.record_floats), "float32")
+    for keys, piece in table.export():
+        records[keys] = piece
+    return records
+
+
 def raw(records, last_step=None):
     """Returns records as they lie in a tier: a lazy rule's have the step behind row and slots."""
     words = [records.view(np.uint32)]
     if last_step is not None:
         words.append(np.full((len(records), 1), last_step % 2**32, np.uint32))
     return np.concatenate(words, 1).view("float32")
+
+
+def history_of(table):
+    (history,) = native.export_history([table])
+    return history
 
 
 def momentum_rule(**kwargs):
@@ -57,6 +69,24 @@ def test_history_is_what_the_rule_was_given():
     assert [history.run_lengths.numpy().tolist() for history in histories] == [[2, 1], [], []]
     np.testing.assert_array_equal(histories[0].numbers, [[1], [2]])
     assert [history.numbers.shape for history in histories] == [(2, 1), (0, 1), (0, 2)]
+
+
+def test_a_restored_table_goes_on_as_the_saved_one():
+    saved = make_table("adam", 0.1)
+    for rate in (0.1, 0.2, 0.3):
+        step(saved, rate, [0, 1])
+    raw_keys, raw_records, _ = native.export_raw(saved, 0, 10)
+    step(saved, 0.1, [2])
+    restored = make_table("adam", 0.1)
+    step(restored, 0.5, [1])
+    native.restore(restored, history_of(saved))
+    restored.import_(raw_keys, raw_records)
+    restored.import_([2], records_of(saved)[[2]])
+    for table in (saved, restored):
+        step(table, 0.2, [0])
+    np.testing.assert_array_equal(records_of(restored), records_of(saved))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the steps that rule 'adam' rememb"):
+        make_table("adam", 0.1).import_(raw_keys, raw_records)
 
 
 def test_a_table_says_what_its_rule_was_made_from():

@@ -41,6 +41,17 @@ def test_help_says_what_a_property_of_the_table_is():
     assert not any("attrgetter" in (each.__doc__ or "") for each in properties)
 
 
+def test_exports_in_pieces_what_was_imported():
+    table = EmbeddingVariable(None, 2)
+    rows = np.arange(10, dtype="float32").reshape(5, 2)
+    table.import_(KEYS, rows)
+    content = {}
+    for keys, records in table.export(1):
+        content |= dict(zip(keys.tolist(), records, strict=True))
+    assert sorted(content) == KEYS.tolist()
+    np.testing.assert_array_equal([content[key] for key in KEYS.tolist()], rows)
+
+
 def test_assigns_all_rows_of_a_static_table():
     table = EmbeddingVariable(3, 2)
     for value in ([[1, 2], [3, 4], [5, 6]], np.arange(6.0).reshape(3, 2)):
@@ -126,6 +137,21 @@ def test_is_not_in_tensorflow_checkpoints(tmp_path):
     layer.build()
     with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
         tf.train.Checkpoint(layer=layer).write(tmp_path / "checkpoint")
+
+
+def test_a_new_rule_gives_rows_fresh_slots():
+    table = EmbeddingVariable(None, 1)
+    table.import_([1], [[2.0]])
+    table.table.set_rule("row_wise_adagrad", {"initial_accumulator": 0.25, "epsilon": 0.0})
+    ((_, records),) = table.export()
+    np.testing.assert_array_equal(records, [[2, 0.25]])
+    assert (table.slot_names, table.record_floats) == (("row_accumulator",), 2)
+    table.table.set_rule("adam", {"beta_1": 0.5, "beta_2": 0.5, "epsilon": 0.0}, weight_decay=0.5)
+    ((_, records),) = table.export()
+    np.testing.assert_array_equal(records, [[2, 0, 0]])
+    table.table.set_rule("sgd", {})
+    ((_, records),) = table.export()
+    np.testing.assert_array_equal(records, [[2]])
 
 
 @pytest.mark.parametrize(
