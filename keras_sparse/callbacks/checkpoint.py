@@ -15,7 +15,6 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.optimizers.support.step_count import set_iterations
-from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo
@@ -24,10 +23,11 @@ from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint
 from keras_sparse.saving.checkpoint.save_delta import find_base
 from keras_sparse.saving.checkpoint.save_delta import save_delta
+from keras_sparse.saving.checkpoint.whole_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.whole_checkpoint import latest_checkpoint
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.utils import checks
 
 

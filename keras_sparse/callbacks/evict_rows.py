@@ -2,7 +2,7 @@ import keras
 
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.distribute.ranks.runtime import error_prefix
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.utils import checks
 
 

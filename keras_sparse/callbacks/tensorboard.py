@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import check_range
-from keras_sparse.tables.tables_of import tables_of
 from keras_sparse.utils import checks
 
 

@@ -1,5 +1,6 @@
 import tensorflow as tf
 
+from keras_sparse import native
 from keras_sparse.inputs.padding import leave_out
 from keras_sparse.inputs.padding import to_dense
 from keras_sparse.inputs.symbolic_inputs import FloatIdsError
@@ -263,3 +264,20 @@ def _dynamic_shape(inputs, end, width):
 def cast_rows(rows, dtype):
     """Returns rows that a lookup gives as a layer's compute dtype, a string."""
     return rows if rows.dtype == dtype else tf.cast(rows, dtype)
+
+
+def row_dtype(compute_dtypes, forms):
+    """Returns what a lookup is to write its rows in: what its outputs are to be, where it can.
+
+    Args:
+        compute_dtypes: List of strings, one an input: what its output is to be.
+        forms: List of `RaggedForm`, one an input.
+
+    Returns:
+        String, one of `ROW_DTYPES`. `"float32"` where outputs are to be of several dtypes or of
+        another one, or are made of rows that still have to be multiplied by weights.
+    """
+    first = compute_dtypes[0]
+    is_same = first in native.ROW_DTYPES and all(each == first for each in compute_dtypes)
+    are_done = all(form.weights is None or form.row_splits is not None for form in forms)
+    return first if is_same and are_done else "float32"

@@ -16,7 +16,7 @@ from keras.src.saving import saving_lib  # what all of Keras' ways to save and l
 from keras_sparse.keras_integration.export_model import exporting_tables
 from keras_sparse.keras_integration.finite_gradients import check_finite
 from keras_sparse.keras_integration.input_signature import knowing_inputs
-from keras_sparse.keras_integration.reject_backup_and_restore import begin_backup
+from keras_sparse.keras_integration.save_model import begin_backup
 from keras_sparse.keras_integration.save_model import save_model
 from keras_sparse.keras_integration.save_model import save_weights_only
 from keras_sparse.keras_integration.saved_by_rank_0 import saved_by_rank_0

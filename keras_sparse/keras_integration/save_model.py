@@ -5,8 +5,10 @@ import io
 import os
 import pathlib
 
+import keras
 from keras.src.saving import saving_lib  # what all of Keras' ways to save a model call
 
+from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
@@ -19,7 +21,7 @@ from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
 from keras_sparse.saving.keras_files.shared_file import rank_0_file
 from keras_sparse.saving.keras_files.table_holder import TableHolder
 from keras_sparse.saving.keras_files.whole_file import whole_file
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.utils import checks
 
 _save_model = saving_lib.save_model
@@ -104,3 +106,22 @@ def _check_folder(filepath):
         raise FileNotFoundError(
             f"`filepath` must be in a folder that can be written to. Received: '{filepath}'"
         )
+
+
+_begin_backup = keras.callbacks.BackupAndRestore.on_train_begin
+
+
+@functools.wraps(_begin_backup)
+def begin_backup(callback, logs=None):
+    """`BackupAndRestore.on_train_begin`, which refuses a model that ranks save together.
+
+    Each rank would look for the backup, copy and remove its folder by itself, while others write.
+    """
+    if size() > 1 and is_saved_together(callback.model):
+        raise NotImplementedError(
+            f"{error_prefix()}BackupAndRestore must be given to a model that one process saves. "
+            "Ranks that train together take `keras_sparse.callbacks.Checkpoint(folder)`, which "
+            "goes on from where training was cut off, too. Received: BackupAndRestore with "
+            f"backup_dir='{callback.backup_dir}' on {size()} ranks"
+        )
+    _begin_backup(callback, logs)

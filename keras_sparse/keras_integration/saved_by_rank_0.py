@@ -4,9 +4,9 @@ import functools
 
 import tensorflow as tf
 
-from keras_sparse.distribute.ranks.check_agreement import check_agreement
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.ranks.shared_errors import check_agreement
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.table_for_saved_model import TableForSavedModel
 from keras_sparse.saved_model.saved_model_scope import traced_for_saved_model

@@ -2,7 +2,7 @@ import tensorflow as tf
 
 from keras_sparse.inputs.ragged_inputs import cast_rows
 from keras_sparse.inputs.ragged_inputs import ragged_form
-from keras_sparse.layers.row_dtype import row_dtype
+from keras_sparse.inputs.ragged_inputs import row_dtype
 from keras_sparse.ops.output_mode import join
 from keras_sparse.ops.output_mode import joined_shape
 from keras_sparse.ops.output_mode import split_inputs

@@ -13,13 +13,13 @@ from keras_sparse.inputs.ragged_inputs import check_bags
 from keras_sparse.inputs.ragged_inputs import check_id_dtype
 from keras_sparse.inputs.ragged_inputs import ids_as_tensor
 from keras_sparse.inputs.ragged_inputs import ragged_form
+from keras_sparse.inputs.ragged_inputs import row_dtype
 from keras_sparse.layers.group_scope_stack import innermost_scope
+from keras_sparse.layers.layer_introspection import not_built_message
 from keras_sparse.layers.layer_introspection import options_of
 from keras_sparse.layers.layer_introspection import own_computation
-from keras_sparse.layers.not_built_message import not_built_message
-from keras_sparse.layers.row_dtype import row_dtype
+from keras_sparse.layers.layer_introspection import without_unsupported_arguments
 from keras_sparse.layers.table_layer import TableLayer
-from keras_sparse.layers.unsupported_keras_arguments import without_unsupported_arguments
 from keras_sparse.saving.keras_files.load_table import load_table
 from keras_sparse.saving.keras_files.load_table import refuse_table
 from keras_sparse.saving.keras_files.save_table import save_table

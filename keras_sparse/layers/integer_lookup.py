@@ -12,9 +12,9 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.inputs.ragged_inputs import check_id_dtype
 from keras_sparse.inputs.ragged_inputs import ids_as_tensor
 from keras_sparse.inputs.ragged_inputs import to_int64
-from keras_sparse.layers.reject_tf_checkpoint import RejectTfCheckpoint
-from keras_sparse.saved_model.saved_index import SavedIndex
+from keras_sparse.saved_model.reject_tf_checkpoint import RejectTfCheckpoint
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
+from keras_sparse.saved_model.saved_table import SavedIndex
 from keras_sparse.saving.format.file_context import file_context
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.keras_files.load_table import keeps_failure

@@ -1,4 +1,7 @@
 import inspect
+import reprlib
+
+import numpy as np
 
 # What a subclass may give a layer without changing what it computes.
 _DESCRIPTIONS = ("get_config", "from_config", "from_keras")
@@ -59,3 +62,52 @@ def options_of(layer, known):
     names = [*inspect.signature(known.__init__).parameters, *_KERAS_ATTRIBUTES]
     options = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
     return {**options, "dtype": layer.dtype_policy}
+
+
+def not_built_message(layer, what):
+    """Returns the words of an error: a layer has no tables yet.
+
+    Args:
+        layer: Embedding layer that is not built.
+        what: String, the begin of the rule, such as "`stats` must be called on".
+    """
+    group = getattr(layer, "group", None) or getattr(layer, "template_of", None)
+    if group is not None:
+        return (
+            f"{what} the layer that has the table. Take that one, `model.get_layer('{group}')`. "
+            f"Received: layer '{layer.name}', whose table is one of layer '{group}'"
+        )
+    return (
+        f"{what} a built layer. Call the layer or `layer.build()` first. Received: unbuilt layer "
+        f"'{layer.name}'"
+    )
+
+
+# Options of `keras.layers.Embedding` that are not ours, and the values that change nothing.
+_KERAS_OPTIONS = {
+    "embeddings_constraint": (None,),
+    "quantization_config": (None,),
+    "lora_rank": (None, 0),
+    "lora_alpha": (None,),
+    "input_length": (None,),
+    "weights": (None,),
+}
+
+
+def without_unsupported_arguments(options):
+    """Returns `options` without those of `keras.layers.Embedding` alone, which must be off."""
+    for name, defaults in _KERAS_OPTIONS.items():
+        value = options.get(name)
+        if isinstance(value, (list, np.ndarray)) or value not in defaults:
+            remedy = (
+                "Begin with a matrix by `embeddings_initializer=keras.initializers.Constant(matrix)"
+                "`, of a static table"
+                if name == "weights"
+                else "Leave it out, or use the Keras layer"
+            )
+            raise ValueError(
+                f"`{name}` is an option of keras.layers.Embedding that "
+                f"keras_sparse.layers.Embedding does not have. {remedy}. Received: {name}="
+                f"{reprlib.repr(value)}"
+            )
+    return {name: value for name, value in options.items() if name not in _KERAS_OPTIONS}

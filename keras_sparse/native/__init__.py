@@ -25,6 +25,8 @@ from keras_sparse.native.gradients import unpack_slices as unpack_slices
 from keras_sparse.native.gradients import with_defaults as with_defaults
 from keras_sparse.native.lookup import COMBINERS as COMBINERS
 from keras_sparse.native.lookup import lookup as lookup
+from keras_sparse.native.lookup import lookup_mode as lookup_mode
+from keras_sparse.native.lookup import LookupMode as LookupMode
 from keras_sparse.native.lookup import refuse_strategies as refuse_strategies
 from keras_sparse.native.lookup import ROW_DTYPES as ROW_DTYPES
 from keras_sparse.native.lookup import zero_rows as zero_rows
@@ -32,9 +34,6 @@ from keras_sparse.native.lookup_gradient import gradient_dims as gradient_dims
 from keras_sparse.native.lookup_gradient import joined_columns as joined_columns
 from keras_sparse.native.lookup_gradient import max_entries as max_entries
 from keras_sparse.native.lookup_gradient import shape_tensor as shape_tensor
-from keras_sparse.native.lookup_mode import lookup_mode as lookup_mode
-from keras_sparse.native.lookup_mode import LookupMode as LookupMode
-from keras_sparse.native.owner import Owner as Owner
 from keras_sparse.native.pooled_slices import PooledSlices as PooledSlices
 from keras_sparse.native.rows import erase_rows as erase_rows
 from keras_sparse.native.rows import evict_rows as evict_rows
@@ -66,6 +65,7 @@ from keras_sparse.native.table_device import table_device as table_device
 from keras_sparse.native.tables import clear_tables as clear_tables
 from keras_sparse.native.tables import compact_tables as compact_tables
 from keras_sparse.native.tables import create_tables as create_tables
+from keras_sparse.native.tables import Owner as Owner
 from keras_sparse.native.tables import set_filter as set_filter
 from keras_sparse.native.tables import set_initial_rows as set_initial_rows
 from keras_sparse.native.tables import set_row_limit as set_row_limit

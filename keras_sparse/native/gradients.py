@@ -6,9 +6,9 @@ from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
 from keras_sparse.native.check_tables import check_variables
 from keras_sparse.native.check_tables import handles_of
-from keras_sparse.native.constant import constant
 from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.device_groups import on_each_device
+from keras_sparse.native.on_cpu import constant
 
 
 def merge_gradients(

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.ops.control_flow_v2_func_graphs import ControlFlowFuncGraph
 
 from keras_sparse.native import library
-from keras_sparse.native.constant import constant
+from keras_sparse.native.on_cpu import constant
 from keras_sparse.native.on_cpu import on_cpu
 from keras_sparse.native.pooled_slices import PooledSlices
 

@@ -1,9 +1,12 @@
 """Ops that make native tables and set what they do."""
 
 import ctypes
+import os
 import pathlib
+import weakref
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from keras_sparse.native import library
 from keras_sparse.native.check_tables import check_tables
@@ -55,7 +58,7 @@ def create_tables(
         out_of_range: List of `"error"` or `"zero"`: what a static table does with an id outside
             `[0, input_dim)`.
         storages: List of `keras_sparse.StorageOption`: all with the first tier on a GPU, or none.
-        metadata: List of `keras_sparse.tables.row_metadata.RowMetadata`.
+        metadata: List of `keras_sparse.tables.table.RowMetadata`.
         folders: List of strings: where the lower tiers of each table are; empty for nowhere. They
             are numbered within a process, so that ranks must not share one. Defaults to `None`:
             as `storages` say.
@@ -258,3 +261,29 @@ def load_tier(tier):
             f"The tier {tier} must find its library on this system. Install it (Debian: apt-get "
             f"install {_PACKAGES[tier]}), or take another tier. Received: {error}"
         ) from error
+
+
+class Owner:
+    """Holds a native object; when Python lets this go, the object goes.
+
+    A handle alone would not do: TensorFlow keeps graphs, and a graph its handles, for as long as it
+    likes: those of a custom gradient until the process ends. Ops that are at work end with the
+    object as it was; later ones raise `tf.errors.FailedPreconditionError`.
+
+    Args:
+        handle: Eager scalar tensor of dtype resource: of a table or a vocabulary.
+    """
+
+    def __init__(self, handle):
+        weakref.finalize(self, _drop, handle, os.getpid())
+
+    def __deepcopy__(self, memo):
+        return self  # as a copied handle is of the same object
+
+
+def _drop(handle, process):
+    # In a forked child TensorFlow's threads are missing, and the files are the parent's.
+    if os.getpid() == process:
+        # Wherever garbage is collected: perhaps while a graph is made.
+        with context.eager_mode():
+            library.lib.keras_sparse_drop(handle=handle)

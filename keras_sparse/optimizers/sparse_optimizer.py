@@ -5,11 +5,11 @@ import tensorflow as tf
 
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.support.accumulated_rows import AccumulatedRows
-from keras_sparse.optimizers.support.check_constants import check_constants
 from keras_sparse.optimizers.support.step import check_gradients
 from keras_sparse.optimizers.support.step import Step
 from keras_sparse.optimizers.support.step import with_gradients
 from keras_sparse.optimizers.support.table_gradient import table_gradient
+from keras_sparse.optimizers.support.unsupported_options import check_constants
 from keras_sparse.optimizers.support.unsupported_options import refuse_any
 from keras_sparse.optimizers.support.unsupported_options import refuse_attributes
 from keras_sparse.optimizers.support.unsupported_options import refuse_part_of_row

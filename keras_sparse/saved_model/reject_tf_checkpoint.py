@@ -18,3 +18,13 @@ def reject_tf_checkpoint(save_type, content, received):
             "`model.save_weights` or `keras_sparse.saving.save_checkpoint`. Received: "
             f"{received}"
         )
+
+
+class RejectTfCheckpoint:
+    """Mixin of layers whose content TensorFlow's own checkpoints would leave out in silence."""
+
+    name: str
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        reject_tf_checkpoint(save_type, "Tables and vocabularies", f"layer '{self.name}'")
+        return super()._trackable_children(save_type, **kwargs)  # type: ignore[misc]

@@ -8,9 +8,56 @@ import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
 from keras_sparse.saved_model.initial_rows import initial_rows
-from keras_sparse.saved_model.saved_index import SavedIndex
+from keras_sparse.saved_model.pool_rows import pool_rows
+from keras_sparse.saved_model.saved_model_scope import is_looking_for_resources
 from keras_sparse.saved_model.table_content import default_row
 from keras_sparse.saved_model.table_content import TableContent
+
+
+@tf.function(input_signature=[], autograph=False)
+def _do_nothing():
+    return 1
+
+
+class SavedIndex(tf.lookup.experimental.MutableHashTable):
+    """A hash table from int64 keys to int64 values, which is filled where a SavedModel is loaded.
+
+    Here it is empty: a save writes the keys and values that it is given. It takes any key; of
+    those of TensorFlow that one needs no key for itself, and keeps nothing twice once it is loaded.
+
+    Args:
+        content: Function without arguments that returns `(keys, values)`: int64 tensors of shape
+            `(n,)`.
+        default_value: Integer: the value of other keys.
+    """
+
+    def __init__(self, content, default_value):
+        super().__init__(tf.int64, tf.int64, default_value)
+        self._content = content
+        self._value_of_others = default_value
+
+    def lookup(self, keys, name=None):
+        """Returns the value of each key, in a tensor of the shape of `keys`."""
+        # A constant: each tensor that a function captures costs time in each call of it.
+        default = tf.constant(self._value_of_others, tf.int64)
+        values = super().lookup(keys, default, name)
+        values.set_shape(keys.shape)  # in a graph TensorFlow says nothing of it
+        return values
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        if is_looking_for_resources():
+            return {}  # which TensorFlow would trace
+        children = super()._trackable_children(save_type, **kwargs)
+        shared = children.keys() & {"_initialize", "_destroy_resource"}  # of all indexes
+        return {**children, **dict.fromkeys(shared, _do_nothing)}
+
+    def _serialize_to_tensors(self):
+        # In a graph this is what a loaded one is saved with.
+        if not tf.executing_eagerly():
+            return super()._serialize_to_tensors()
+        keys, values = self._content()
+        return {"-keys": keys, "-values": values}
+
 
 _creation = threading.Lock()
 
@@ -151,3 +198,39 @@ def _are_not_filled(tables):
     num_keys = tf.stack([table.index.size() for table in tables])
     num_floats = tf.stack([tf.size(table.rows.value()) for table in tables])
     return tf.equal(num_keys, 0) & (num_floats > tables[0].rows.shape[1])
+
+
+def saved_lookup(tables, ids, row_splits, weights, combiners, joined, dtype):
+    """Does what `keras_sparse.ops.lookup` does, in ops of TensorFlow alone.
+
+    Args:
+        tables: List of `SavedTable`.
+        ids, row_splits, weights, combiners, joined, dtype: As of `keras_sparse.ops.lookup`; the
+            lists may be `None`.
+
+    Returns:
+        As it does. Rows have the same bits; sums of rows may differ in their last ones.
+    """
+    nothing = [None] * len(tables)
+    lists = [nothing if each is None else each for each in (row_splits, weights, combiners)]
+    inputs = zip(_read(tables, ids), *lists, strict=True)
+    outputs = [each[0] if each[-1] is None else pool_rows(*each) for each in inputs]
+    outputs = [tf.cast(each, dtype) for each in outputs]
+    return tf.concat(outputs, axis=1) if joined else outputs
+
+
+def _read(tables, ids):
+    """Returns the rows of each list of ids; of dynamic tables of one kind together."""
+    rows = [None] * len(tables)
+    groups: dict = {}
+    for i, table in enumerate(tables):
+        if table.is_dynamic:
+            kind = table.rows.shape[1], table.rows_of_none()["kind"]
+            groups.setdefault(kind, []).append(i)
+        else:
+            rows[i] = table.lookup(ids[i])
+    for group in groups.values():
+        found = lookup_keys([tables[i] for i in group], [ids[i] for i in group])
+        for i, each in zip(group, found, strict=True):
+            rows[i] = each
+    return rows

@@ -2,8 +2,8 @@ import pathlib
 
 import h5py
 
-from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
+from keras_sparse.saving.checkpoint.whole_checkpoint import check_checkpoint
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.keras_files.verify_file import verify_file
 from keras_sparse.utils import checks

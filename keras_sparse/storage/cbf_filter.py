@@ -1,6 +1,6 @@
 import keras
 
-from keras_sparse.storage.counting_filter import CountingFilter
+from keras_sparse.storage.admission_filter import CountingFilter
 from keras_sparse.utils import checks
 
 _COUNTER_TYPES = ("uint8", "uint16", "uint32", "uint64")

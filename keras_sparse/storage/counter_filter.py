@@ -1,6 +1,6 @@
 import keras
 
-from keras_sparse.storage.counting_filter import CountingFilter
+from keras_sparse.storage.admission_filter import CountingFilter
 
 _MAX_FREQ = 2**32 - 1
 

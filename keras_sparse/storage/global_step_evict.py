@@ -42,6 +42,3 @@ class GlobalStepEvict(EvictionPolicy):
 
     def constants(self):
         return {"steps_to_live": self.steps_to_live}
-
-    def get_config(self):
-        return {**super().get_config(), "steps_to_live": self.steps_to_live}

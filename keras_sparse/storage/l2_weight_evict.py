@@ -38,6 +38,3 @@ class L2WeightEvict(EvictionPolicy):
 
     def constants(self):
         return {"l2_weight_threshold": self.l2_weight_threshold}
-
-    def get_config(self):
-        return {**super().get_config(), "l2_weight_threshold": self.l2_weight_threshold}

@@ -31,6 +31,3 @@ class LfuEvict(EvictionPolicy):
     needs_ages = True
     needs_frequencies = True
     needs_limit = True
-
-    def constants(self):
-        return {}

@@ -32,6 +32,3 @@ class LruEvict(EvictionPolicy):
     kind = "lru"
     needs_ages = True
     needs_limit = True
-
-    def constants(self):
-        return {}

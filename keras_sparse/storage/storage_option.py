@@ -1,9 +1,11 @@
+import os
+
 import keras
+from keras.src.saving import serialization_lib  # nothing public tells of `safe_mode`
 
 from keras_sparse import native
 from keras_sparse.distribute.ranks import launcher_environment
 from keras_sparse.native import library
-from keras_sparse.storage import foreign_paths
 from keras_sparse.storage.storage_type import StorageType
 from keras_sparse.utils import checks
 from keras_sparse.utils.byte_sizes import parse_bytes
@@ -63,7 +65,7 @@ class StorageOption:
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type", remedy))
         self.storage_path = _check_path(storage_path)
         if self.storage_path is not None:
-            foreign_paths.remember_own(self.storage_path)
+            remember_own(self.storage_path)
         self.storage_size = _check_sizes(storage_size)
         self.cache_strategy = checks.one_of(cache_strategy, ("LRU", "LFU"), "cache_strategy")
         self._check_tiers()
@@ -131,7 +133,7 @@ class StorageOption:
         """
         path = _check_path(config.get("storage_path"))
         if path is not None:
-            foreign_paths.check_of_file(path)
+            check_of_file(path)
         return cls(**config)
 
 
@@ -183,3 +185,42 @@ def check_storage(storage, input_dim):
             f"storage_type='{storage.storage_type}'"
         )
     return storage
+
+
+# Folders that a file from elsewhere may name for the tiers of its tables.
+VARIABLE = "KERAS_SPARSE_STORAGE_PATHS"
+
+# Those that this program has named itself: the texts, and what they led to at that time.
+_own_paths: set[str] = set()
+
+
+def remember_own(path):
+    """Lets files name this path, too: a `StorageOption` of the program has it."""
+    _own_paths.update((path, os.path.realpath(path)))
+
+
+def check_of_file(path):
+    """Raises ValueError if a file that is being loaded names a path that the program does not.
+
+    Keras loads in safe mode unless it is asked not to. To it that is also what a program makes of a
+    config of its own, by `from_config`: its paths are the program's, wherever it works by then.
+    """
+    if not serialization_lib.in_safe_mode():
+        return
+    real = os.path.realpath(path)
+    allowed = [os.path.realpath(each) for each in _allowed_folders()]
+    if path in _own_paths or real in _own_paths:
+        return
+    if any(os.path.commonpath((real, each)) == each for each in allowed):
+        return
+    raise ValueError(
+        "The `storage_path` of a model that is loaded from a file must be one that this program "
+        "agrees to, as files are made there. Make a keras_sparse.StorageOption with this path "
+        f"before, or set {VARIABLE} to a folder that it is in, or load what you trust with "
+        f"`safe_mode=False`. Received: storage_path={path!r}"
+    )
+
+
+def _allowed_folders():
+    value = os.environ.get(VARIABLE, "")
+    return [os.path.expanduser(each) for each in value.split(os.pathsep) if each]

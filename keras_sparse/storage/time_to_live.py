@@ -56,6 +56,3 @@ class TimeToLive(EvictionPolicy):
 
     def constants(self):
         return {"seconds": self.seconds}
-
-    def get_config(self):
-        return {**super().get_config(), "seconds": self.seconds}

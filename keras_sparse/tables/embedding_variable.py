@@ -146,3 +146,13 @@ class EmbeddingVariable(VariableBase):
     def __repr__(self):
         rows = "dynamic" if self.is_dynamic else self.input_dim
         return f"<EmbeddingVariable path={self.path}, shape=({rows}, {self.output_dim})>"
+
+
+def tables_of(model):
+    """Returns the `LocalTable` of each embedding variable of a model."""
+    return [table_of(each) for each in model.variables if isinstance(each, EmbeddingVariable)]
+
+
+def table_of(variable):
+    """Returns the `LocalTable` of an embedding variable; another `Table` as it is."""
+    return variable.table if isinstance(variable, EmbeddingVariable) else variable

@@ -12,9 +12,9 @@ from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.initial_rows import seeded
 from keras_sparse.tables.record_layout import RecordLayout
-from keras_sparse.tables.row_metadata import RowMetadata
-from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.saved_files import SavedFiles
+from keras_sparse.tables.table import RowMetadata
+from keras_sparse.tables.table import RowPiece
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 

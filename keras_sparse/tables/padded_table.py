@@ -1,6 +1,6 @@
 import numpy as np
 
-from keras_sparse.tables.find_result import FindResult
+from keras_sparse.tables.table import FindResult
 
 
 class PaddedTable:

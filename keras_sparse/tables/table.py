@@ -1,10 +1,77 @@
 import abc
 import dataclasses
 from typing import Any
+from typing import NamedTuple
 from typing import Protocol
 
+import numpy as np
+
 from keras_sparse.tables.record_layout import RecordLayout
-from keras_sparse.tables.row_metadata import RowMetadata
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FindResult:
+    """What a table has of some keys, in their order.
+
+    Attributes:
+        exist: Boolean array of shape `(n,)`: whether the key has a row.
+        rows: float32 array of shape `(n, output_dim)`: what a lookup reads, so the initial row, or
+            the default of an admission filter, of a key without one.
+        slots: Dict of float32 arrays by the names of the optimizer's slots, of shape `(n,
+            output_dim)`, or `(n, 1)` where a slot has one float a row. Of a key without a row they
+            are those that a new row begins with.
+    """
+
+    exist: np.ndarray
+    rows: np.ndarray
+    slots: dict[str, np.ndarray]
+
+
+class RowPiece(NamedTuple):
+    """Some rows of a table, with all that it keeps of them.
+
+    Attributes:
+        keys: int64 array of shape `(n,)`.
+        records: float32 array of shape `(n, floats)`: the row, then its slots.
+        ages: uint32 array of shape `(n,)`, or `None` where none are kept.
+        frequencies: uint32 array of shape `(n,)`, or `None` where none are kept.
+    """
+
+    keys: Any
+    records: Any
+    ages: Any = None
+    frequencies: Any = None
+
+    def selected(self, with_ages, with_frequencies):
+        """Returns the tuple that a table's `export` yields."""
+        ages = (self.ages,) if with_ages else ()
+        frequencies = (self.frequencies,) if with_frequencies else ()
+        return (self.keys, self.records, *ages, *frequencies)
+
+    def of_rows(self, held):
+        """Returns the piece of some of the rows: those that `held` indexes."""
+        return RowPiece(*(None if each is None else each[held] for each in self))
+
+
+@dataclasses.dataclass(frozen=True)
+class RowMetadata:
+    """What a dynamic table keeps of each row beside the row and its slots.
+
+    Attributes:
+        ages: `"steps"` or `"seconds"`, the unit of the age of a row since its last gradient.
+            Defaults to `None`: no ages.
+        frequencies: Boolean. Whether the table counts the steps that have a gradient of the row.
+            Defaults to `False`.
+    """
+
+    ages: str | None = None
+    frequencies: bool = False
+
+    @property
+    def names(self):
+        """Tuple of strings: the fields of a `RowPiece` that have it, in their order."""
+        kept = {"ages": self.ages is not None, "frequencies": self.frequencies}
+        return tuple(name for name, is_kept in kept.items() if is_kept)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +157,7 @@ class Table(Protocol):
             keys: As of `contains`.
 
         Returns:
-            `keras_sparse.tables.find_result.FindResult`: `exist`, whether each key has a row;
+            `keras_sparse.tables.table.FindResult`: `exist`, whether each key has a row;
             `rows`, as a lookup reads them, with the moves of steps that they have missed; `slots`,
             a dict by name. A key without a row has its initial row, or the default of the table's
             admission filter, and slots as a new row begins with them.

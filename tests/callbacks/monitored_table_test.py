@@ -13,7 +13,7 @@ IDS = np.random.default_rng(0).integers(0, 5000, (640, 4))
 pytestmark = pytest.mark.usefixtures("write_in_the_step")
 
 
-def fit(model, ids, folder):
+def fit_with_charts(model, ids, folder):
     targets = np.ones((len(IDS), 1))
     model.fit(ids, targets, 64, verbose=0, callbacks=[TierStats(folder)])
 
@@ -28,7 +28,7 @@ def test_rows_that_were_loaded_before_the_optimizer_is_built(num_predicted, tmp_
 
     model = model_in("first")
     model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
-    fit(model, IDS, tmp_path / "log")
+    fit_with_charts(model, IDS, tmp_path / "log")
     model.save_weights(tmp_path / "saved.weights.h5")
 
     model = model_in("second")
@@ -36,7 +36,7 @@ def test_rows_that_were_loaded_before_the_optimizer_is_built(num_predicted, tmp_
     model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
     if num_predicted:
         model.predict(IDS[:num_predicted], verbose=0)
-    fit(model, IDS, tmp_path / "logs")
+    fit_with_charts(model, IDS, tmp_path / "logs")
     values = written(tmp_path / "logs")
     # Lower tiers count anew when the optimizer is built, in the first step.
     counts = model.get_layer("items").stats()["tiers"]["SSDHASH"]
@@ -54,7 +54,7 @@ def test_charts_of_a_dynamic_table_go_on_in_the_next_training(tmp_path, written)
     )
     model.compile(keras_sparse.optimizers.SGD(0.1), loss="mse")
     for folder in ("first", "second"):
-        fit(model, IDS, tmp_path / folder)
+        fit_with_charts(model, IDS, tmp_path / folder)
     # All rows are there from the beginning, as where training goes on from a checkpoint.
     first, second = (written(tmp_path / folder) for folder in ("first", "second"))
     assert second.keys() == first.keys()
@@ -71,7 +71,7 @@ def test_tables_of_one_path_are_two(tmp_path, written):
     rows = [tower(None)(inputs[0]), tower(5000)(inputs[1])]
     model = keras.Model(inputs, keras.layers.Dot(1)(rows))
     model.compile(keras_sparse.optimizers.Adagrad(0.1), loss="mse")
-    fit(model, [IDS, IDS[::-1]], tmp_path)
+    fit_with_charts(model, [IDS, IDS[::-1]], tmp_path)
     values = written(tmp_path)
     dynamic, static = (table.stats()["tiers"]["DRAM"] for table in model.trainable_variables)
     for name, counts in (("ids/embeddings", dynamic), ("ids/embeddings_1", static)):

@@ -31,7 +31,6 @@ FILES = (
     "native/lookup_gradient_test.py",
     "native/pooled_slices_test.py",
     "native/saved_rule_test.py",
-    "native/staging_test.py",
     "data/prefetch_lookups_test.py",
     "optimizers/sparse_optimizer_test.py",
     "saving/checkpoint/checkpoint_delta_test.py",

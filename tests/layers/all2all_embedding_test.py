@@ -75,6 +75,8 @@ def test_each_key_reads_as_its_row_wherever_it_stands():
     layer = dense()
     rows = dense(dynamic_input=True, name="other")
     np.testing.assert_array_equal(layer(KEYS), tf.reshape(rows(KEYS.ravel()), (6, 3, 2, 4)))
+    np.testing.assert_array_equal(layer(KEYS, True), layer(KEYS, training=True))  # as with SOK
+    assert num_rows(layer) == 0
     assert np.abs(layer(KEYS)).max() <= 0.05
     assert np.std(layer(KEYS)) > 0.02
 

@@ -86,58 +86,8 @@ def test_upper_half_of_unsigned_keys_trains_as_the_keys_of_the_same_int64(make, 
     assert np.all(layers[0](keys[:, np.newaxis]) != initial)
 
 
-@each_pair(make=[dense, sparse], initializer=["random_uniform", "random_normal", "ones"])
-def test_a_new_key_reads_as_the_row_that_it_starts_training_from(make, initializer):
-    layer = make(embedding_initializer=initializer)
-    model = model_of(layer, keras_sparse.optimizers.SGD(0.0), run_eagerly=initializer != "ones")
-    keys = np.array([[[-7, 3]], [[2**40, 3]], [[0, -(2**63)]]])
-    unseen, predicted = layer(keys), model.predict(keys, verbose=0)
-    np.testing.assert_array_equal(layer(keys, training=True), unseen)
-    if make is dense:
-        np.testing.assert_array_equal(layer(keys, True), unseen)  # as with SOK
-    assert layer.tables[0].num_rows == 0
-    train(model, keys)
-    assert layer.tables[0].num_rows == 5
-    np.testing.assert_array_equal(layer(keys), unseen)
-    np.testing.assert_array_equal(model.predict(keys, verbose=0), predicted)
-
-
 def ssd(path, memory_bytes):
     return keras_sparse.StorageOption("DRAM_SSDHASH", path, [memory_bytes])
-
-
-@both
-def test_tiers_admission_eviction_and_a_limit_work_together(make, tmp_path):
-    """Where rows lie changes no number, whichever keys come and go."""
-    layers = [
-        make(
-            130,
-            storage=storage,
-            admission=keras_sparse.CounterFilter(2),
-            eviction=keras_sparse.GlobalStepEvict(3),
-        )
-        for storage in (ssd(tmp_path / "rows", 4 << 10), None)
-    ]
-    models = [
-        model_of(layer, keras_sparse.optimizers.Adam(0.05), run_eagerly=True) for layer in layers
-    ]
-    random = np.random.default_rng(4)
-    for step in range(16):
-        keys = random.integers(0, 40, 80) + 30 * (step % 2) + 10 * step
-        for model in models:
-            train(model, keys)
-        stats = [layer.stats()["embeddings"] for layer in layers]
-        assert stats[0]["rows"] == stats[1]["rows"] <= 130
-    assert content(layers[0]) == content(layers[1])
-    for name in ("created_rows", "evicted_rows", "filtered_ids", "waiting_keys"):
-        assert stats[0][name] == stats[1][name] > 0
-    tiers = stats[0]["tiers"]
-    assert tiers["SSDHASH"]["rows"] > 0
-    assert tiers["DRAM"]["promotions"] > 0
-    evicted = [layer.evict() for layer in layers]
-    assert evicted[0] == evicted[1]
-    assert evicted[0]["embeddings"] > 0
-    assert content(layers[0]) == content(layers[1])
 
 
 @each_pair(make=[dense, sparse], is_on_ssd=[False, True])
@@ -159,34 +109,3 @@ def test_a_full_vocabulary_is_an_error_that_changes_nothing(make, is_on_ssd, tmp
     changed = content(layer)
     assert {key for key, record in before[0].items() if changed[key] != record} == {1, 399}
     assert len(changed) == 400
-
-
-def test_a_file_with_more_rows_than_the_limit_is_loaded_whole(tmp_path):
-    layers = [dense(12), dense(5)]
-    models = [
-        model_of(layer, keras_sparse.optimizers.Adam(0.1), run_eagerly=True) for layer in layers
-    ]
-    train(models[0], np.arange(12))
-    models[0].save_weights(tmp_path / "model.weights.h5")
-    models[1].optimizer.build(models[1].trainable_variables)
-    models[1].load_weights(tmp_path / "model.weights.h5")
-    for model in models:
-        train(model, np.arange(12))
-    assert everything(models[0], layers[0]) == everything(models[1], layers[1])
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="max_rows=5 where the table has 12"):
-        train(models[1], [1, 12])
-
-
-def test_a_full_vocabulary_evicts_what_its_policy_lets_go_and_counts():
-    layer = dense(18, eviction=keras_sparse.GlobalStepEvict(1))
-    model = model_of(layer, keras_sparse.optimizers.Adam(0.1), run_eagerly=True)
-    for step in range(20):
-        train(model, np.arange(6) + 6 * step)
-        assert layer.tables[0].num_rows <= 18
-    (stats,) = layer.stats().values()
-    assert stats["rows"] + stats["evicted_rows"] == stats["created_rows"] == 120
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="and 24 keys are new"):
-        train(model, np.arange(24) - 50)
-    assert layer.tables[0].num_rows == 18
-    with pytest.raises(tf.errors.ResourceExhaustedError, match="eviction policy lets 6 go, and 18"):
-        train(model, np.arange(18) - 50)

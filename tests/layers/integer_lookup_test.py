@@ -22,14 +22,6 @@ def seen(keys, max_tokens=100, **kwargs):
     return layer
 
 
-def test_gives_tokens_in_the_order_in_which_keys_first_appear():
-    layer = IntegerLookup(10)
-    np.testing.assert_array_equal(layer([[30, -1], [30, 7]], training=True), [[1, 2], [1, 3]])
-    np.testing.assert_array_equal(layer([7, 5, 30], True), [3, 4, 1])
-    assert layer.get_vocabulary() == [-1, 30, -1, 7, 5]
-    assert layer.vocabulary_size() == 5
-
-
 def test_any_key_may_have_a_token():
     layer = seen(EXTREMES)
     np.testing.assert_array_equal(layer(tf.constant(EXTREMES, tf.int64)), range(1, 8))

@@ -149,7 +149,6 @@ class SumOfSquares(keras.regularizers.Regularizer):
         return sum_of_squares(rows)
 
 
-ONES = {"embeddings_initializer": "ones"}
 OPTIONS = {
     "function": {"embeddings_initializer": count_up},
     "lambda": {"embeddings_initializer": lambda shape, dtype: count_up(shape, dtype)},

@@ -1,11 +1,14 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_sparse
+from keras_sparse import EmbeddingVariable
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import Nadam
 from keras_sparse.optimizers import SGD
+from keras_sparse.optimizers import split_embedding_variable_from_others
 from optimizer_cases import first_row
 from optimizer_cases import kernel
 from optimizer_cases import ones_for
@@ -214,3 +217,16 @@ def test_a_callable_learning_rate_is_asked_once_a_step():
     for _ in range(3):
         optimizer.apply([ones_for(0)], [table])
     assert first_row(table) == -111
+
+
+def test_splits_by_kind_in_order():
+    tables = [EmbeddingVariable(2, 1), EmbeddingVariable(None, 1)]
+    others = [keras.Variable([1.0]), keras.Variable([2.0])]
+    mixed = (others[0], tables[0], tables[1], others[1])
+    embedding, rest = split_embedding_variable_from_others(iter(mixed))
+    assert [id(v) for v in embedding] == [id(v) for v in tables]
+    assert [id(v) for v in rest] == [id(v) for v in others]
+
+
+def test_takes_no_variables():
+    assert split_embedding_variable_from_others([]) == ([], [])

@@ -17,15 +17,6 @@ from optimizer_cases import slices
 ADAMW = next(case for case in CLASSES if case.ours is optimizers.AdamW)
 
 
-def test_all_rows_of_a_static_table_shrink():
-    table = EmbeddingVariable(3, 1, initializer="ones")
-    optimizer = SGD(0.5, weight_decay=0.5)
-    optimizer.apply([slices([1], np.ones((1, 1), "float32"))], [table])
-    np.testing.assert_array_equal(table.numpy(), [[0.75], [0.25], [0.75]])
-    optimizer.apply([slices([], np.ones((0, 1), "float32"))], [table])
-    np.testing.assert_array_equal(table.numpy(), [[0.5625], [0.1875], [0.5625]])
-
-
 def test_a_key_without_a_row_does_not_shrink():
     table = EmbeddingVariable(None, 1, initializer="ones")
     optimizer = SGD(0.5, weight_decay=0.5)
@@ -36,29 +27,6 @@ def test_a_key_without_a_row_does_not_shrink():
     optimizer.apply([slices([8], np.zeros((1, 1), "float32"))], [table])
     rows = keras_sparse.ops.lookup([table], [tf.constant([8], tf.int64)])[0]
     np.testing.assert_array_equal(rows, [[0.75]])
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        optimizers.LazyAdam,
-        optimizers.AdamAsync,
-        optimizers.AdagradDecay,
-        optimizers.RowWiseAdagrad,
-        optimizers.Ftrl,
-    ],
-)
-def test_is_taken_from_the_rows_of_the_batch_alone(make):
-    tables = [EmbeddingVariable(3, 2, initializer="ones") for _ in range(2)]
-    for table, decay in zip(tables, (0.5, None), strict=True):
-        optimizer = make(0.125, weight_decay=decay)
-        optimizer.apply([slices([1], np.ones((1, 2), "float32"))], [table])
-    decayed, plain = (table.numpy() for table in tables)
-    np.testing.assert_array_equal(decayed[[0, 2]], np.ones((2, 2)))
-    if make is optimizers.Ftrl:
-        assert np.all(np.abs(decayed[1] - plain[1]) > 1e-3)  # it decays before the formula
-    else:
-        np.testing.assert_allclose(decayed[1], plain[1] - 0.125 * 0.5, rtol=1e-6)
 
 
 def of_two_tables(exclude, case=ADAMW):

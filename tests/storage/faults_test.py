@@ -146,23 +146,6 @@ def refuses(twins, key, words):
     twins.check(but=[key])
 
 
-def test_a_truncated_segment_is_an_error_of_the_rows_behind_its_end(tmp_path):
-    twins = Twins(small(tmp_path))
-    for begin in range(0, 2000, 200):
-        twins.train(np.arange(begin, begin + 200))
-    twins.wait_until_written()
-    (path,) = tmp_path.rglob("000001.seg")
-    entries = np.frombuffer(path.read_bytes()[64:], np.uint8).reshape(-1, STRIDE)
-    keys = entries[:, :8].copy().view(np.int64)[:, 0]
-    os.truncate(path, 64 + 50 * STRIDE + 7)
-    words = rf"'{re.escape(str(path))}' must have {STRIDE} bytes from byte {64 + 50 * STRIDE}. "
-    with pytest.raises(tf.errors.DataLossError, match=words + "Received: 7"):
-        twins.train([keys[50], 1])
-    twins.check(but=keys[50:])
-    twins.train(np.arange(3000, 3500))
-    twins.check(but=keys[50:])
-
-
 @pytest.mark.parametrize("storage_type", ["DRAM_SSDHASH", "DRAM_PMEM", "DRAM_LEVELDB"])
 def test_any_name_may_be_that_of_the_folder(storage_type, tmp_path):
     name = "two words/fünf 行/line\nbreak/'quoted' % \\ \t"

@@ -117,7 +117,11 @@ OPTIMIZERS = [
         lazy=True,
     ),
     Case(*ADAM_ASYNC_RMSPROP, {"learning_rate": 3e-4, **RMSPROP_VARIANT}, lazy=True),
-    Case(*ADAM_ASYNC, {"learning_rate": 0.001, "epsilon": 1e-7}, lazy=True),
+    Case(
+        *ADAM_ASYNC,
+        {"learning_rate": 0.001, "epsilon": 1e-7, "weight_decay": 0.5},
+        lazy=True,
+    ),
     Case(
         *ADAGRAD_DECAY,
         {"learning_rate": 0.005, "accumulator_decay_step": 30, "weight_decay": 0.1},

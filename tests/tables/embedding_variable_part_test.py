@@ -12,7 +12,7 @@ from keras_sparse import EmbeddingVariable
 from keras_sparse.tables import local_table
 from keras_sparse.tables import native_table
 from keras_sparse.tables.initial_rows import InitialRows
-from keras_sparse.tables.part_selector import PartSelector
+from keras_sparse.tables.table_part import PartSelector
 from keras_sparse.tables.table_part import TablePart
 
 NATIVE = [

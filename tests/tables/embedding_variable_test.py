@@ -52,25 +52,6 @@ def test_exports_in_pieces_what_was_imported():
     np.testing.assert_array_equal([content[key] for key in KEYS.tolist()], rows)
 
 
-def test_an_export_of_a_table_that_changes_is_an_error():
-    table = EmbeddingVariable(None, 2)
-    table.import_(np.arange(100_000), np.ones((100_000, 2)))
-    export = table.export(1)
-    next(export)
-    table.import_([-1], np.ones((1, 2)))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="must not change while"):
-        list(export)
-
-
-def test_imports_rows_beside_the_slots_there_are():
-    table = EmbeddingVariable(None, 1)
-    table.table.set_rule("adagrad", {"initial_accumulator": 0.5, "epsilon": 1e-7})
-    table.import_([1], [[2.0, 3.0]])
-    table.import_([1, 2], [[7.0], [8.0]])
-    ((keys, records),) = table.export()
-    assert dict(zip(keys.tolist(), records.tolist(), strict=True)) == {1: [7, 3], 2: [8, 0.5]}
-
-
 def test_assigns_all_rows_of_a_static_table():
     table = EmbeddingVariable(3, 2)
     for value in ([[1, 2], [3, 4], [5, 6]], np.arange(6.0).reshape(3, 2)):
@@ -119,17 +100,6 @@ def test_is_nothing_to_compute_with_and_names_what_reads_rows(use, input_dim):
         use(EmbeddingVariable(input_dim, 2))
 
 
-def test_its_gradient_is_indexed_slices():
-    table = EmbeddingVariable(None, 2)
-    with tf.GradientTape() as tape:
-        (rows,) = keras_sparse.ops.lookup([table], [tf.constant([5, -1, 5], tf.int64)])
-        loss = tf.reduce_sum(rows * [[1.0], [2.0], [3.0]])
-    grads = tape.gradient(loss, table)
-    assert isinstance(grads, tf.IndexedSlices)
-    np.testing.assert_array_equal(grads.indices, [5, -1, 5])
-    np.testing.assert_array_equal(grads.values[:, 0], [1, 2, 3])
-
-
 def test_a_dynamic_tables_gradient_does_not_turn_dense_by_mistake():
     table = EmbeddingVariable(None, 2)
     with tf.GradientTape() as tape:
@@ -167,19 +137,6 @@ def test_is_not_in_tensorflow_checkpoints(tmp_path):
     layer.build()
     with pytest.raises(NotImplementedError, match=r"Use `model\.save`"):
         tf.train.Checkpoint(layer=layer).write(tmp_path / "checkpoint")
-
-
-@pytest.mark.parametrize("out_of_range", ["error", "zero"])
-def test_its_statistics_add_up(out_of_range):
-    table = EmbeddingVariable(3, 2, out_of_range=out_of_range)
-    keras_sparse.ops.lookup([table], [tf.constant([0, 2, 2], tf.int64)])
-    if out_of_range == "zero":
-        keras_sparse.ops.lookup([table], [tf.constant([3, -1, 1], tf.int64)])
-    stats = table.stats()
-    assert stats["rows"] == 3
-    assert stats["bytes"] >= 3 * 2 * 4
-    assert stats["lookups"] == (6 if out_of_range == "zero" else 3)
-    assert stats["out_of_range_ids"] == (2 if out_of_range == "zero" else 0)
 
 
 def test_a_new_rule_gives_rows_fresh_slots():

@@ -1,9 +1,14 @@
 import base64
+import doctest
+import pathlib
+import re
 
 import pytest
 
+import index_readme
 from notebook_pages import as_page
 from notebook_pages import on_page_markdown
+from run_notebooks import tidy
 
 PNG = b"pretend that this is a picture"
 
@@ -67,3 +72,51 @@ def test_code_with_fences_stays_whole():
 )
 def test_links_of_pages_to_notebooks_lead_to_their_pages(link, on_the_site):
     assert on_page_markdown(f"See [it]({link}).") == f"See [it]({on_the_site})."
+
+
+NOTES = "I0000 00:00:1795749388.229228   28707 port.cc:153] oneDNN custom operations are on.\n"
+
+
+def text(name, words):
+    return {"output_type": "stream", "name": name, "text": words}
+
+
+def test_joins_text_and_drops_notes_on_the_machine_but_no_warning():
+    picture = {"output_type": "display_data", "data": {"image/png": ""}, "metadata": {}}
+    notes, warning = text("stderr", NOTES), text("stderr", f"{NOTES}UserWarning: look here\n")
+    outputs = [text("stdout", "a\n"), text("stdout", "b\n"), notes, picture, picture, warning]
+    cells = [
+        {"cell_type": "markdown", "id": "x1", "metadata": {"tags": []}},
+        {"cell_type": "code", "id": "x2", "metadata": {"execution": {}}, "outputs": outputs},
+    ]
+    notebook = tidy({"metadata": {"widgets": {}}, "cells": cells})
+    assert notebook["metadata"]["language_info"] == {"name": "python"}
+    assert [(cell["id"], cell["metadata"]) for cell in notebook["cells"]] == [
+        ("cell-0", {}),
+        ("cell-1", {}),
+    ]
+    kept = notebook["cells"][1]["outputs"]
+    assert kept == [text("stdout", "a\nb\n"), picture, picture, warning]
+
+
+README = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+
+
+def test_example_runs():
+    assert doctest.testmod(index_readme).failed == 0
+
+
+def test_links_of_the_readme_lead_to_no_file():
+    text = index_readme.dynamic_metadata({}, {})["readme"]["text"]
+    targets = re.findall(r"\]\(([^)]*)\)", README)
+    assert any(not target.startswith("https://") for target in targets)
+    assert all(target.startswith("https://") for target in re.findall(r"\]\(([^)]*)\)", text))
+
+
+def test_code_and_other_words_stay():
+    text = index_readme.without_files(README)
+    assert re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE) == re.findall(
+        r"^```.*?^```", README, re.DOTALL | re.MULTILINE
+    )
+    words = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", README).split()
+    assert len(words) <= len(text.split()) <= len(words) + 1  # "*Picture:"

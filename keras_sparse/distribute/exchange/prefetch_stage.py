@@ -4,7 +4,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_sparse.distribute.ranks.exchange_thread import ExchangeThread
-from keras_sparse.distribute.ranks.named_exchange import NamedExchange
+from keras_sparse.distribute.ranks.exchange_thread import NamedExchange
 from keras_sparse.native import library
 from keras_sparse.native.on_cpu import on_cpu
 

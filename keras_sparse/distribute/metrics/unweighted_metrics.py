@@ -5,7 +5,7 @@ from keras_sparse.distribute.ranks import collectives
 from keras_sparse.distribute.ranks.collective_name import collective_name
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.tables.regularized_parts import has_regularized_parts
-from keras_sparse.distribute.training.weighted_shards import WeightedShards
+from keras_sparse.distribute.training.shard import WeightedShards
 from keras_sparse.tables.rows_regularizer import collected_losses_of_parts
 
 

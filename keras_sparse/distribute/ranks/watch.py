@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_sparse.distribute.ranks.exchange_thread import ExchangeThread
+from keras_sparse.distribute.ranks.exchange_thread import NamedExchange
 from keras_sparse.distribute.ranks.exchange_thread import shut_down
-from keras_sparse.distribute.ranks.named_exchange import NamedExchange
 from keras_sparse.distribute.ranks.runtime import error_prefix
 from keras_sparse.distribute.ranks.runtime import horovod
 from keras_sparse.distribute.ranks.runtime import stall_seconds

@@ -1,24 +1,44 @@
 import contextlib
 import dataclasses
+import zlib
 
 import numpy as np
 
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.gather_arrays import gather_arrays
 from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.ranks.shared_errors import check_agreement
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
-from keras_sparse.distribute.tables.agreed_arguments import agree
-from keras_sparse.distribute.tables.agreed_arguments import agreed_keys
 from keras_sparse.tables.filter_entries import merge_filters
-from keras_sparse.tables.find_result import FindResult
+from keras_sparse.tables.keyed_arrays import as_keys
 from keras_sparse.tables.keyed_arrays import as_records
 from keras_sparse.tables.local_table import LocalTable
 from keras_sparse.tables.record_layout import JoinedRecords
 from keras_sparse.tables.record_layout import RecordLayout
-from keras_sparse.tables.row_piece import RowPiece
+from keras_sparse.tables.table import FindResult
+from keras_sparse.tables.table import RowPiece
 from keras_sparse.tables.table import Table
 from keras_sparse.tables.table_part import TablePart
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
+
+
+# Arguments that all ranks must give alike.
+def agreed_keys(method, keys):
+    """Returns the keys of a method as an int64 array, once all ranks have given the same."""
+    with errors_on_all_ranks(f"agreed_keys.{method}"):
+        keys = as_keys(keys)
+    agree(method, "keys", keys)
+    return keys
+
+
+def agree(method, name, array):
+    """Raises RuntimeError on all ranks unless they have given a method the same array."""
+    if size() == 1:
+        return
+    described = f"{len(array)} with checksum {zlib.crc32(array.tobytes()):08x}"
+    rule = f"`{method}` must be called on all ranks with the same `{name}`"
+    check_agreement([(described, "")], rule, name)
 
 
 class DistributedTable(Table):
@@ -235,3 +255,54 @@ class _Records:
         records = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
         self._left = records[number:]
         return records[:number]
+
+
+class ReplicatedTable(Table):
+    """A table that each rank has all of, or one process alone.
+
+    All ranks must call its methods together, with the same arguments, so that copies stay alike.
+
+    Args:
+        local: `LocalTable`.
+    """
+
+    def __init__(self, local):
+        self._local = local
+        self.input_dim = local.input_dim
+        self.output_dim = local.output_dim
+
+    @property
+    def local(self):
+        return self._local
+
+    def describe(self):
+        return self._local.describe()
+
+    def contains(self, keys):
+        return self._local.contains(agreed_keys("contains", keys))
+
+    def find(self, keys):
+        return self._local.find(agreed_keys("find", keys))
+
+    def assign(self, keys, rows, slots=None):
+        keys = agreed_keys("assign", keys)
+        with errors_on_all_ranks("replicated_table.assign"):
+            self._local.assign(keys, rows, slots)
+
+    def erase(self, keys):
+        keys = agreed_keys("erase", keys)
+        with errors_on_all_ranks("replicated_table.erase"):
+            self._local.erase(keys)
+
+    def compact(self):
+        with errors_on_all_ranks("replicated_table.compact"):
+            self._local.compact()
+
+    def checked_keys(self, method, keys):
+        return agreed_keys(method, keys)
+
+    def export_pieces(self, chunk_rows):
+        return self._local.export_pieces(chunk_rows)
+
+    def export_filter(self, max_entries):
+        return self._local.export_filter(max_entries)

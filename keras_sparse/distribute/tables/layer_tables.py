@@ -10,8 +10,8 @@ from keras_sparse.distribute.exchange.model_parallel_exchange import ModelParall
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.distribute.tables.table_for_saved_model import TableForSavedModel
-from keras_sparse.saved_model.saved_lookup import saved_lookup
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
+from keras_sparse.saved_model.saved_table import saved_lookup
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
 from keras_sparse.tables.table_part import TablePart
 

@@ -12,7 +12,7 @@ from keras_sparse.optimizers.support.step_count import optimizers_in
 from keras_sparse.optimizers.support.step_count import set_iterations
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.keras_files.hdf5_write_errors import hdf5_write_errors
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 
 _NAME = "accumulation"
 _UNLOADED = -1

@@ -12,7 +12,7 @@ from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ra
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.table_format.table_loader import TableLoader
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.utils.progress_bar import Progress
 
 # Changes that are kept from their check on, so that a lock is not held while they are read again.

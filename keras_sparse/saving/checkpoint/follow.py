@@ -5,10 +5,10 @@ import warnings
 
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.saving.checkpoint.apply_delta import find_changes
-from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint
+from keras_sparse.saving.checkpoint.whole_checkpoint import check_checkpoint
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError
 from keras_sparse.utils import checks

@@ -12,12 +12,12 @@ from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.checkpoint.accumulation import note_unloaded
 from keras_sparse.saving.checkpoint.accumulation import resume_accumulation
-from keras_sparse.saving.checkpoint.check_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_writer import check_model
 from keras_sparse.saving.checkpoint.last_saved import LastSaved
 from keras_sparse.saving.checkpoint.loaded_state import note_loaded
 from keras_sparse.saving.checkpoint.seed_states import read_seed_states
+from keras_sparse.saving.checkpoint.whole_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_at
 from keras_sparse.saving.checkpoint.whole_checkpoint import checkpoint_of_all_ranks
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
@@ -30,7 +30,7 @@ from keras_sparse.saving.keras_files.named_load import LoadReport
 from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.table_format.table_fit import check_fits
 from keras_sparse.saving.table_format.table_loader import TableLoader
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.utils import checks
 from keras_sparse.utils.progress_bar import Progress
 

@@ -3,7 +3,7 @@ import dataclasses
 import tensorflow as tf
 
 from keras_sparse import native
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from keras_sparse.saving.checkpoint.checkpoint_reader import CheckpointReader
 from keras_sparse.saving.checkpoint.checkpoint_writer import is_saved_here
 from keras_sparse.saving.checkpoint.checkpoint_writer import rank_base
 from keras_sparse.saving.checkpoint.checkpoint_writer import write_checkpoint
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 
 
 def save_delta(model, path, training=None, verbose=True, links=True):

@@ -5,7 +5,7 @@ import numpy as np
 from keras_sparse import native
 from keras_sparse.saving.table_format.saved_ages import ages_now
 from keras_sparse.saving.table_format.saved_table import SavedTable
-from keras_sparse.tables.row_piece import RowPiece
+from keras_sparse.tables.table import RowPiece
 from keras_sparse.tables.table_part import TablePart
 
 

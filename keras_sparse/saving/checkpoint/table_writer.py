@@ -14,8 +14,8 @@ from keras_sparse.saving.table_format.table_entry import History
 from keras_sparse.saving.table_format.table_entry import RowsFile
 from keras_sparse.saving.table_format.table_entry import SegmentFile
 from keras_sparse.saving.table_format.table_entry import TableEntry
-from keras_sparse.tables.row_piece import RowPiece
 from keras_sparse.tables.saved_files import may_be_linked
+from keras_sparse.tables.table import RowPiece
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
 # A checkpoint of many parts takes long to read, and one of many changed rows is mostly old ones.

@@ -2,6 +2,8 @@ import pathlib
 import warnings
 
 from keras_sparse.distribute.ranks.collectives import broadcast_object
+from keras_sparse.distribute.ranks.runtime import rank
+from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
@@ -15,6 +17,7 @@ from keras_sparse.saving.format.folder_files import crc32_of
 from keras_sparse.saving.format.folder_files import refuse_link
 from keras_sparse.saving.format.folder_files import size_of
 from keras_sparse.utils import checks
+from keras_sparse.utils.progress_bar import Progress
 
 
 class WholeCheckpoint:
@@ -44,10 +47,12 @@ class WholeCheckpoint:
             self.readers = [self._reader_of(rank) for rank in range(len(self.manifest.ranks))]
         num_ranks = self.manifest.ranks and len(self.manifest.ranks)
         by_number: dict[int, list[SavedPart]] = {}
-        for rank, reader in enumerate(self.readers):
+        for of_rank, reader in enumerate(self.readers):
             for index, table in enumerate(reader.manifest.tables):
                 number = index if table.number is None else table.number
-                by_number.setdefault(number, []).append(SavedPart(reader, index, rank, num_ranks))
+                by_number.setdefault(number, []).append(
+                    SavedPart(reader, index, of_rank, num_ranks)
+                )
         self.tables = [by_number[number] for number in sorted(by_number)]
 
     def _reader_of(self, rank):
@@ -122,3 +127,24 @@ def checkpoint_of_all_ranks(path):
 def rank_folder(folder, rank):
     """Returns the folder of what a rank has saved in a checkpoint."""
     return folder / f"rank-{rank}"
+
+
+def check_checkpoint(checkpoint, readers, verbose=True):
+    """Checks every byte of a checkpoint.
+
+    Args:
+        checkpoint: `WholeCheckpoint`.
+        readers: Those of its readers whose tables are read.
+        verbose: Boolean. Whether to show a bar if it takes long.
+    """
+    checkpoint.check_weights()
+    progress = Progress(checkpoint.num_records(readers), "thousand rows checked", 1000, verbose)
+    for reader in readers:
+        reader.check(progress)
+    progress.close()
+
+
+def check_checkpoint_together(checkpoint, verbose=True):
+    """Checks all tables, of which each rank checks some. All must call it."""
+    with errors_on_all_ranks("check_checkpoint"):
+        check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)

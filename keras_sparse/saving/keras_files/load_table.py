@@ -16,8 +16,8 @@ from keras_sparse.saving.table_format.saved_ages import ages_now
 from keras_sparse.saving.table_format.saved_table import SavedTable
 from keras_sparse.saving.table_format.table_header import TableHeader
 from keras_sparse.saving.table_format.table_loader import TableLoader
+from keras_sparse.tables.embedding_variable import table_of
 from keras_sparse.tables.table_part import TablePart
-from keras_sparse.tables.tables_of import table_of
 from keras_sparse.utils.progress_bar import Progress
 
 

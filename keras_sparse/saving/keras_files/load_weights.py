@@ -15,7 +15,7 @@ from keras_sparse.saving.keras_files.named_load import explaining
 from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.keras_files.verify_file import check_file
 from keras_sparse.saving.keras_files.verify_file import verify_file
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.utils import checks
 
 

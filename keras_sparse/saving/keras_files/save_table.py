@@ -12,7 +12,7 @@ from keras_sparse.saving.table_format.chunks import ChunkWriter
 from keras_sparse.saving.table_format.chunks import MAX_ENTRIES
 from keras_sparse.saving.table_format.saved_ages import seconds_now
 from keras_sparse.saving.table_format.table_header import TableHeader
-from keras_sparse.tables.tables_of import table_of
+from keras_sparse.tables.embedding_variable import table_of
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 from keras_sparse.utils.progress_bar import Progress
 

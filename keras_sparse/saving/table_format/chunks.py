@@ -9,7 +9,7 @@ from keras_sparse.saving.format.read_dataset import checked_dataset
 from keras_sparse.saving.format.read_dataset import is_of_system
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.saving.table_format.table_header import FilterHeader
-from keras_sparse.tables.row_piece import RowPiece
+from keras_sparse.tables.table import RowPiece
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 from keras_sparse.utils.progress_bar import Progress
 

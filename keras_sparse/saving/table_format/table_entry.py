@@ -2,7 +2,7 @@ import dataclasses
 
 from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
-from keras_sparse.tables.row_metadata import RowMetadata
+from keras_sparse.tables.table import RowMetadata
 from keras_sparse.tables.table_part import TablePart
 
 # What one process by itself leaves out, as files have had it before there were ranks.

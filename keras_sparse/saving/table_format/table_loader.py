@@ -14,8 +14,8 @@ from keras_sparse.saving.table_format.table_fit import has_grown
 from keras_sparse.saving.table_format.table_fit import has_same_slots
 from keras_sparse.saving.table_format.table_fit import may_load_filter
 from keras_sparse.tables.filter_entries import merge_filters
-from keras_sparse.tables.part_selector import PartSelector
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.table_part import PartSelector
 from keras_sparse.tables.table_part import TablePart
 
 

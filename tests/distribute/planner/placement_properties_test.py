@@ -18,7 +18,7 @@ THRESHOLDS = st.none() | st.integers(1, 400)
 
 
 @st.composite
-def arguments(draw, strategy=None):
+def arguments(draw):
     sizes = st.tuples(st.none() | st.integers(1, 60), st.integers(1, 12))
     sizes = draw(st.lists(sizes, min_size=1, max_size=9))
     tables = [
@@ -37,8 +37,7 @@ def arguments(draw, strategy=None):
     return {
         "tables": tables,
         "num_ranks": draw(st.integers(1, 9)),
-        "strategy": strategy
-        or draw(st.sampled_from(["basic", "memory_balanced", "memory_optimized", "auto"])),
+        "strategy": draw(st.sampled_from(["basic", "memory_balanced", "memory_optimized", "auto"])),
         "column_slice_threshold": draw(THRESHOLDS),
         "row_slice_threshold": draw(THRESHOLDS),
         "data_parallel_threshold": draw(THRESHOLDS),

@@ -1,5 +1,6 @@
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from keras_sparse.distribute import CostModel
 from keras_sparse.distribute import Plan
 from keras_sparse.distribute import plan_placement
 from keras_sparse.distribute import TableSpec
+from keras_sparse.distribute.planner.table_file import read_tables
 
 ROOT = pathlib.Path(__file__).parents[3]
 TABLES = [
@@ -116,3 +118,109 @@ def test_prints_json_from_which_the_plan_can_be_made(tables, tmp_path, capsys):
     assert Plan.from_config(found["plan"]) == plan
     assert found["rank_bytes"] == plan.rank_bytes.tolist()
     assert found["step_seconds"] == max(found["rank_seconds"]) == plan.step_seconds
+
+
+def written(tmp_path, content):
+    path = tmp_path / "tables.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def test_reads_tables(tmp_path):
+    tables = [
+        {"name": "users", "rows": 1000, "width": 16, "combiner": "sum", "hotness": [1, 20]},
+        {"name": "queries", "rows": None, "width": 8, "num_slots": 0, "first_tier_bytes": 10**6},
+    ]
+    assert read_tables(written(tmp_path, tables), num_slots=2) == [
+        TableSpec("users", 1000, 16, "sum", (1, 20), 2),
+        TableSpec("queries", None, 8, first_tier_bytes=10**6),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[{'name'", "Tables must be JSON. Received: .*tables.json: Expecting property name.*line"),
+        ("", "Tables must be JSON"),
+        ({"users": {"rows": 10}}, 'must be a JSON list of objects such as {"name": "users"'),
+        ([], r"and not empty. Received: .*tables.json: \[\]"),
+        (["users"], r"a JSON object with the keys \('name', .*: tables\[0\] = \"users\""),
+        (
+            [{"name": "a", "rows": 1, "width": 1}, {"name": "b", "width": 1}],
+            r"the key 'rows'; give null for a table of any keys. Received: .*tables\[1\] with",
+        ),
+        ([{"rows": 1, "width": 1}], "the key 'name'. Received"),
+        (
+            [{"name": "a", "rows": 1, "width": 1, "hotnes": 1}],
+            r"; take 'hotness'. Received: .*tables\[0\] with the key 'hotnes'",
+        ),
+        (
+            [{"name": "a", "rows": 1, "width": 1, "zzz": 1}],
+            r"one of \(.*\). Received: .* key 'zzz'",
+        ),
+        ([{"name": "a", "rows": -1, "width": 1}], r"rows=-1, of .*tables.json: tables\[0\]"),
+    ],
+)
+def test_says_where_a_file_is_wrong(tmp_path, content, words):
+    with pytest.raises(ValueError, match=words.replace("{", re.escape("{"))):
+        read_tables(written(tmp_path, content))
+
+
+def test_says_where_a_type_is_wrong(tmp_path):
+    words = r"`rows` must be an integer. .*'10' of type str, of .*tables.json: tables\[0\]"
+    with pytest.raises(TypeError, match=words):
+        read_tables(written(tmp_path, [{"name": "a", "rows": "10", "width": 1}]))
+
+
+def test_a_file_must_be_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_tables(tmp_path / "none.json")
+
+
+def test_knows_its_size():
+    table = TableSpec("t", 100, 8, num_slots=2)
+    assert table.num_elements == 800
+    assert table.bytes_of(100, 8) == 4 * 3 * 800
+    assert table.bytes_of(10, 3) == 4 * 3 * 30
+    assert not table.is_dynamic
+
+
+def test_has_no_slots_if_it_is_not_trained():
+    assert TableSpec("t", 100, 8, num_slots=2, trainable=False).bytes_of(100, 8) == 3200
+
+
+def test_a_dynamic_table_takes_what_its_first_tier_takes():
+    table = TableSpec("keys", None, 8)
+    assert table.is_dynamic
+    assert table.num_elements is None
+    assert table.bytes_of(None, 8) == 0
+    assert TableSpec("keys", None, 8, first_tier_bytes=10**9).bytes_of(None, 8) == 10**9
+    assert TableSpec("keys", None, 8, first_tier_bytes="1GB").first_tier_bytes == 10**9
+
+
+@pytest.mark.parametrize("hotness", [3, [1, 2.5]])
+def test_comes_back_from_its_config(hotness):
+    table = TableSpec("t", None, 8, "mean", hotness, 1, first_tier_bytes=5)
+    assert TableSpec.from_config(table.get_config()) == table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"name": 3}, TypeError, "`name` must be a string, and not empty. Received: name=3"),
+        ({"name": ""}, TypeError, "`name` must be a string, and not empty"),
+        ({"rows": 0}, ValueError, "`rows` must be above 0. Received: rows=0"),
+        ({"rows": 1e6}, TypeError, "`rows` must be an integer"),
+        ({"width": None}, TypeError, "`width` must be an integer"),
+        ({"rows": 2**50}, ValueError, "must have less than 9007199254740992 bytes"),
+        ({"combiner": "max"}, ValueError, r"`combiner` must be one of \(None, 'sum'"),
+        ({"hotness": -1}, ValueError, "`hotness` must not be below 0. Received: hotness=-1"),
+        ({"hotness": [1, "2"]}, TypeError, r"`hotness\[1\]` must be a number"),
+        ({"num_slots": -1}, ValueError, "`num_slots` must not be below 0"),
+        ({"trainable": 1}, TypeError, "`trainable` must be True or False"),
+        ({"first_tier_bytes": 9}, ValueError, "is for dynamic tables.*rows=10, first_tier_bytes=9"),
+    ],
+)
+def test_refuses_what_is_no_table(arguments, error, words):
+    with pytest.raises(error, match=words):
+        TableSpec(**{"name": "t", "rows": 10, "width": 4, **arguments})

@@ -9,7 +9,7 @@ import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import native
 from keras_sparse.distribute.ranks import collectives
-from keras_sparse.distribute.training import broadcast_table
+from keras_sparse.distribute.training import broadcast_variables as broadcasts
 from ranked_training import assert_same_on_all_ranks
 from ranked_training import sorted_rows
 
@@ -59,7 +59,7 @@ def test_ranks_go_on_alike_from_the_root(input_dim):
 
 
 def test_tables_go_in_pieces_and_take_their_filter_along(monkeypatch):
-    monkeypatch.setattr(broadcast_table, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(broadcasts, "CHUNK_BYTES", 100)
     model = make_model(None, keras_sparse.CounterFilter(2))
     ids = np.arange(2000).reshape(-1, 2) if ksd.rank() == 0 else IDS
     for _ in range(2):

@@ -13,7 +13,7 @@ from keras_sparse import native
 from keras_sparse import saving
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
-from keras_sparse.distribute.training.broadcast_table import broadcast_table
+from keras_sparse.distribute.training.broadcast_variables import broadcast_table
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_sparse.distribute.training.weighted_shards import WeightedShards
+from keras_sparse.distribute.training.shard import WeightedShards
 
 RNG = np.random.default_rng(1)
 X = RNG.random((7, 3)).astype(np.float32)

@@ -17,7 +17,7 @@ from keras_sparse.layers import Embedding
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import Adam
 from keras_sparse.optimizers import MultiOptimizer
-from keras_sparse.tables.tables_of import tables_of
+from keras_sparse.tables.embedding_variable import tables_of
 
 STEPS = 4
 

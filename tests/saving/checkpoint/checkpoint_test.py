@@ -212,20 +212,6 @@ def test_many_changes_make_a_new_whole_copy(tmp_path):
     assert max(sizes) < 4 * sizes[0]
 
 
-@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")  # Keras' own
-def test_another_optimizer_starts_with_fresh_slots(tmp_path):
-    model = trained_model()
-    path = save_checkpoint(model, tmp_path / "saved")
-    other = make_model(optimizer="SGD")
-    with pytest.warns(UserWarning, match="starts with fresh ones"):
-        load_checkpoint(other, path)
-    rows = [dict(checked) for checked in content(model)[:2]]
-    assert {k: r[:16] for k, r in rows[0].items()} == content(other)[0]
-    again = save_checkpoint(other, tmp_path / "again")
-    load_checkpoint(twin := make_model(optimizer="SGD"), again)
-    assert content(twin) == content(other)
-
-
 def test_a_table_of_another_policy_takes_rows_and_ages_of(tmp_path):
     model = make_model(eviction=keras_sparse.GlobalStepEvict(100))
     train_all_keys(model)
@@ -242,10 +228,3 @@ def test_a_table_of_another_policy_takes_rows_and_ages_of(tmp_path):
     assert content(back) == content(model)
     assert set(ages_of(tables(back)[0]).values()) == {0}
     assert len(ages_of(tables(back)[0])) == 3000
-
-
-def test_a_filter_that_a_table_has_not_is_dropped_and_it_says_so(tmp_path):
-    train(model := make_model(admission=keras_sparse.CounterFilter(3)), 0)
-    path = save_checkpoint(model, tmp_path / "saved")
-    with pytest.warns(UserWarning, match="has no filter of the same kind"):
-        load_checkpoint(make_model(), path)

@@ -14,7 +14,6 @@ from eviction_cases import make_table
 from eviction_cases import step
 from eviction_cases import table_of
 from eviction_cases import train
-from keras_sparse import CounterFilter
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
 from keras_sparse import L2WeightEvict
@@ -70,18 +69,6 @@ def test_a_file_has_the_ages():
     assert loaded.evict() == 2
 
 
-def test_a_file_may_have_ages_and_a_filter():
-    variable, optimizer = make_table(GlobalStepEvict(5), admission=CounterFilter(2))
-    for ids in ([1, 2], [1], []):
-        step(variable, optimizer, ids)
-    store = saved(variable)
-    assert json.loads(store["header"].tobytes())["version"] == 4
-    loaded, optimizer = make_table(GlobalStepEvict(5), admission=CounterFilter(2))
-    load_table(loaded, store)
-    step(loaded, optimizer, [2])
-    assert ages_of(loaded) == {1: 2, 2: 0}
-
-
 def test_a_file_of_a_table_that_keeps_none_is_as_ever():
     for eviction in (None, L2WeightEvict(1e-9)):
         variable, optimizer = make_table(eviction)
@@ -109,12 +96,6 @@ def test_rows_of_a_file_without_ages_have_age_0():
     assert ages_of(loaded) == {5: 0, 6: 0}
     step(loaded, optimizer, [6])
     assert ages_of(loaded) == {5: 1, 6: 0}
-
-
-def test_another_rule_takes_the_ages_too():
-    loaded = EmbeddingVariable(None, 1, eviction=GlobalStepEvict(9))
-    load_table(loaded, saved(aged()[0]))
-    assert ages_of(loaded) == {1: 3, 2: 2, 3: 1}
 
 
 def test_damaged_ages_change_no_table():

@@ -8,7 +8,6 @@ import pytest
 
 from checkpoint_cases import content
 from checkpoint_cases import edit_manifest
-from checkpoint_cases import fit
 from checkpoint_cases import load
 from checkpoint_cases import make_model
 from checkpoint_cases import save
@@ -20,7 +19,6 @@ from eviction_cases import ages_of
 from eviction_cases import make_table
 from keras_sparse import GlobalStepEvict
 from keras_sparse import TimeToLive
-from keras_sparse.callbacks import Checkpoint
 from keras_sparse.saving import load_checkpoint
 from keras_sparse.saving import load_table
 from keras_sparse.saving import save_checkpoint
@@ -193,20 +191,6 @@ def test_a_model_that_follows_deltas_has_their_ages(optimizer, tmp_path):
         assert content(followed) == content(trained)
         assert hours(tables(followed)[0]) == hours(tables(trained)[0])
     assert 3 not in ages_of(tables(followed)[0])
-
-
-def test_training_that_was_cut_off_goes_on_with_the_ages(tmp_path):
-    policy = TimeToLive(6 * HOUR)
-    model = make_model(eviction=policy)
-    age(tables(model)[0], {5000: 4 * HOUR, 5001: 8 * HOUR})
-    fit(model, [Checkpoint(tmp_path, verbose=False)], epochs=1)
-    resumed = make_model(eviction=policy)
-    fit(resumed, [Checkpoint(tmp_path, verbose=False)], epochs=2)
-    fit(model, epochs=1)
-    assert content(resumed) == content(model)
-    table = tables(resumed)[0]
-    assert table.contains([5000, 5001]).tolist() == [True, False]
-    assert hours(table)[5000] == 4
 
 
 def test_the_latest_clock_is_that_of_the_least_time_ago():
