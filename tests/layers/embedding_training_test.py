@@ -107,6 +107,18 @@ def test_every_way_to_train_gives_the_same_model(train, input_dim, precision, ex
     np.testing.assert_allclose(train(input_dim), expected[input_dim], **precision)
 
 
+@pytest.mark.parametrize("input_dim", [30, None])
+def test_a_tape_outside_of_a_function_sees_through_it(input_dim):
+    layer = Embedding(input_dim, 2)
+    layer.build()
+    read = tf.function(layer)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(read(tf.constant([7, 7], tf.int64)))
+    (slices,) = tape.gradient(loss, layer.trainable_variables)
+    np.testing.assert_array_equal(slices.indices, [7, 7])
+    np.testing.assert_array_equal(slices.values, np.ones((2, 2)))
+
+
 def test_trains_when_it_is_built_inside_the_function():
     layer = Embedding(None, 2, "sum", "zeros")
     optimizer = keras_sparse.optimizers.SGD(1.0)
@@ -120,6 +132,27 @@ def test_trains_when_it_is_built_inside_the_function():
     step(tf.constant([[1, 2]]))
     step(tf.constant([[1, 1]]))
     np.testing.assert_array_equal(layer(np.array([[1], [2]])), [[-3, -3], [-1, -1]])
+
+
+@pytest.mark.parametrize("combiner", [None, "sum"])
+def test_gradients_of_several_calls_add_up(combiner):
+    layer = Embedding(5, 1, combiner, "zeros")
+    left, right = keras.Input((2,), dtype="int64"), keras.Input((1,), dtype="int64")
+    outputs = keras.ops.sum(layer(left), 1) + 10.0 * keras.ops.sum(layer(right), 1)
+    model = keras.Model([left, right], outputs)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model([np.array([[1, 2]]), np.array([[1]])]))
+    grads = tape.gradient(loss, model.trainable_variables)
+    keras_sparse.optimizers.SGD(1.0).apply(grads, model.trainable_variables)
+    np.testing.assert_array_equal(layer.get_weights()[0][:, 0], [0, -11, -1, 0, 0])
+
+
+def test_a_gather_of_the_outputs_has_gradients():
+    layer = Embedding(5, 1)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.gather(layer(np.array([4, 3, 2])), [0, 0, 2]))
+    (slices,) = tape.gradient(loss, layer.trainable_variables)
+    np.testing.assert_array_equal(tf.convert_to_tensor(slices)[:, 0], [0, 0, 1, 0, 2])
 
 
 def test_a_frozen_layer_stays_and_an_unfrozen_one_moves():

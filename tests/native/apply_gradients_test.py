@@ -31,6 +31,15 @@ def test_each_table_has_numbers_of_its_own():
     np.testing.assert_array_equal([table.numpy()[1, 0] for table in tables], [-1, 2.5, -2])
 
 
+def test_a_batch_without_ids_is_a_step_of_the_rule():
+    table = make_table("momentum", MOMENTUM)
+    apply([table], [[8.0]])
+    apply([table], [[8.0]], ids=())
+    np.testing.assert_array_equal(table.numpy(), [[0], [-12], [0]])
+    apply([table], [[8.0]], ids=(0, 0))
+    np.testing.assert_array_equal(table.numpy(), [[-16], [-14], [0]])
+
+
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [

@@ -146,6 +146,16 @@ def test_refuses_lists_that_do_not_fit(lists, error, words):
         native.lookup([table(5, 2)[0]], *lists, combiners=combiners)
 
 
+def test_merges_the_gradients_of_equal_ids():
+    ids, sums = native.merge_gradients(
+        [int64([7, -1, 7]), int64([3])],
+        [tf.constant([[1.0], [2.0], [4.0]]), tf.ones((1, 2))],
+    )
+    merged = dict(zip(ids[0].numpy(), sums[0].numpy()[:, 0], strict=True))
+    assert merged == {7: 5, -1: 2}
+    np.testing.assert_array_equal(sums[1], [[1, 1]])
+
+
 def test_merged_gradients_have_as_many_entries_of_an_id_as_are_asked_for():
     (ids,), (sums,) = native.merge_gradients(
         [int64([7, -1, 7, 7])], [tf.constant([[1.0], [2.0], [4.0], [8.0]])], max_entries=[2]

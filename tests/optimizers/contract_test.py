@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import checks
 from keras_sparse import optimizers
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import AdamAsync
@@ -15,7 +16,9 @@ from keras_sparse.optimizers import SGD
 from keras_sparse.optimizers import SparseOptimizer
 from optimizer_cases import CLASSES
 from optimizer_cases import dense
+from optimizer_cases import each_class
 from optimizer_cases import each_optimizer
+from optimizer_cases import first_row
 from optimizer_cases import KEYS
 from optimizer_cases import make_model
 from optimizer_cases import make_table
@@ -50,6 +53,22 @@ def test_keeps_its_slots_beside_each_row(optimizer, slots, record_floats):
     table = zeros_table(None)
     type(optimizer).from_config(optimizer.get_config()).build([table])
     assert (table.slot_names, table.record_floats) == (slots, record_floats)
+
+
+@each_class
+@pytest.mark.parametrize("keys", [np.arange(ROWS), KEYS[:ROWS]], ids=["static", "dynamic"])
+def test_reading_changes_neither_a_byte_nor_a_later_step(keys, case):
+    never_read, table = (make_table(keys, random_rows(ROWS, 3)) for _ in range(2))
+    optimizers = case.make(), case.make()
+    for batch in BATCHES[::2]:
+        ids = keys[IDS[batch, 0]]
+        gradient = slices(ids, np.tile(TARGETS[batch], 3))
+        for optimizer, each in zip(optimizers, (never_read, table), strict=True):
+            optimizer.apply([gradient], [each])
+        before = checks.table_content(table)
+        read(table, keys)
+        assert checks.table_content(table) == before
+    checks.assert_same_tables(table, never_read)
 
 
 def fit(case, **compile_arguments):
@@ -203,6 +222,16 @@ def test_a_second_build_changes_nothing():
     np.testing.assert_array_equal(records[0, 2:], [1, 1])
 
 
+def test_a_new_optimizer_starts_with_fresh_slots():
+    table = zeros_table()
+    Adagrad(1.0, initial_accumulator_value=0.0).apply([ones_for(0)], [table])
+    row = first_row(table)
+    Adagrad(1.0, initial_accumulator_value=0.5).build([table])
+    ((_, records),) = table.export()
+    np.testing.assert_array_equal(records[:, 2:], np.full((4, 2), 0.5))
+    assert first_row(table) == row
+
+
 @pytest.mark.parametrize("later", [SGD, Adagrad])
 def test_refuses_a_table_that_went_to_another_optimizer(later):
     table, optimizer = zeros_table(), Adagrad(1.0, name="first")
@@ -232,3 +261,30 @@ def test_a_forgotten_optimizer_leaves_the_table_free():
     gc.collect()
     Adagrad(1.0).apply([ones_for(0)], [table])
     assert table.rule == "adagrad"
+
+
+@pytest.mark.parametrize("keys", [np.arange(6), KEYS[:6]], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    "case", [c for c in CLASSES if c.catches_up], ids=lambda c: c.ours.__name__
+)
+def test_a_new_optimizer_takes_the_rows_as_they_read(case, keys):
+    """With the moves that they have missed, as in Keras."""
+    rows = random_rows(6, 2)
+    table, reference = make_table(keys, rows), keras.Variable(rows)
+
+    def train(ours, stock, ids):
+        values = np.full((len(ids), 2), 0.5, "float32")
+        ours.apply([slices(keys[np.array(ids, int)], values)], [table])
+        stock.apply([dense(ids, values, 6)], [reference])
+
+    first = (case.make(), case.make_keras())
+    for ids in ([0, 1, 2], [0], [0], [], [5], [5]):
+        train(*first, ids)
+    before = read(table, keys)
+    second = (optimizers.Adam(0.001), keras.optimizers.Adam(0.001))
+    for optimizer, variable in zip(second, (table, reference), strict=True):
+        optimizer.build([variable])
+    np.testing.assert_array_equal(read(table, keys), before)
+    for ids in ([0, 3], [], [3], [1], []):
+        train(*second, ids)
+    np.testing.assert_allclose(read(table, keys), reference.numpy(), rtol=0, atol=2e-6)

@@ -178,3 +178,15 @@ def test_a_little_weight_decay_of_rows_near_one_is_that_of_exact_arithmetic(make
         for width, each, other in zip(WIDTHS, ours, others, strict=True):
             message = f"after {steps} steps, width {width}"
             np.testing.assert_allclose(each[kept], other[kept], 0, 2e-6, err_msg=message)
+
+
+@pytest.mark.parametrize("case", [c for c in OPTIMIZERS if c.lazy], ids=lambda case: case.name)
+def test_a_lazy_one_leaves_rows_outside_the_batch(case):
+    schedule = rate_of("decaying", case.arguments["learning_rate"])
+    rates = np.asarray(schedule(np.arange(STEPS)), np.float64)
+    rows = [random_rows(ROWS, width) for width in WIDTHS]
+    batches = Batches(case.sizes, WIDTHS, every_row=False)
+    trained = batches.train(Ours(case.make(learning_rate=schedule), rows, first_kind=0))
+    expected = batches.train_numpy(case, rows, rates)
+    for steps, (ours,), others in zip(READS, trained, expected, strict=True):
+        assert_same_rows(steps, ours, others)

@@ -159,3 +159,74 @@ def test_a_gradient_that_is_not_finite_shows_in_its_row_and_no_other(case, wrong
     ours, expected = read(pair.table, pair.keys), pair.variable.numpy()
     np.testing.assert_array_equal(np.isfinite(ours[0]), np.isfinite(expected[0]))
     np.testing.assert_allclose(ours[1:], expected[1:], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "Adamax", "Nadam"])
+@pytest.mark.parametrize("epsilon", [1e-7, 1e-3])
+def test_without_momentum_rows_without_a_gradient_stay(name, epsilon):
+    arguments = {"learning_rate": 0.01, "beta_1": 0.0, "epsilon": epsilon}
+    pair = Pair(
+        getattr(optimizers, name)(**arguments), getattr(keras.optimizers, name)(**arguments)
+    )
+    pair.step(0, 1)
+    pair.step(1)
+    pair.idle(3)
+    pair.assert_same()
+    pair.step(2, 2)
+    pair.assert_same()
+
+
+@pytest.mark.parametrize("beta_1", [0.9, 0.5])
+def test_lion_stops_when_momentum_is_too_small_for_a_float(beta_1):
+    arguments = {"learning_rate": 1e-4, "beta_1": beta_1, "beta_2": 0.8}
+    pair = Pair(optimizers.Lion(**arguments), keras.optimizers.Lion(**arguments))
+    pair.step(0, 1)
+    pair.step(1, gradient=1e-6)
+    pair.step(2, gradient=-1e-30)
+    pair.idle(500)
+    # The number of steps, of some 390, may be one off: Keras rounds momentum at each.
+    pair.assert_same(atol=1.1e-4)
+    before = read(pair.table, pair.keys)
+    pair.idle(100)
+    np.testing.assert_array_equal(read(pair.table, pair.keys), before)
+    assert np.all(np.abs(before[:2] - random_rows(ROWS, 2)[:2]) > 0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("SGD", {"learning_rate": 1e-5, "momentum": 0.999}),
+        ("Adam", {"learning_rate": 1e-4, "beta_1": 0.999, "beta_2": 0.9999}),
+        ("AdamW", {"learning_rate": 1e-4, "weight_decay": 0.5}),
+        ("RMSprop", {"learning_rate": 1e-4, "momentum": 0.99, "centered": True}),
+    ],
+)
+def test_thousands_of_missed_steps_are_made_up_for_at_once(name, arguments):
+    pair = Pair(
+        getattr(optimizers, name)(**arguments), getattr(keras.optimizers, name)(**arguments)
+    )
+    pair.step(0, 1)
+    pair.step(1, gradient=-1e-3)
+    for _ in range(3):
+        pair.idle(1100)
+        pair.step(2)
+        pair.assert_same()
+
+
+def test_velocity_that_does_not_decay_moves_a_row_for_ever():
+    made = [library.SGD(0.5, momentum=1.0) for library in (optimizers, keras.optimizers)]
+    pair = Pair(*made, rows=np.zeros((ROWS, 2), "float32"))
+    pair.step(0)
+    pair.idle(2999)
+    pair.assert_same(atol=0)
+    np.testing.assert_array_equal(read(pair.table, pair.keys[:1]), [[-750, -750]])
+
+
+def test_reads_and_exports_of_pending_rows_agree():
+    for case in CLASSES:
+        pair = Pair(case.make(), optimizers.SGD(0.0))
+        pair.step(0, 1, 2)
+        pair.idle(7)
+        content = checks.table_content(pair.table)
+        rows = np.stack([np.frombuffer(content[int(k)], "float32")[:2] for k in pair.keys])
+        np.testing.assert_array_equal(read(pair.table, pair.keys), rows, err_msg=case.name)

@@ -9,11 +9,13 @@ import pytest
 import tensorflow as tf
 
 from checkpoint_cases import storage as tiers
+from checkpoint_cases import STORAGE_TYPES
 from eviction_cases import frequencies_of
 from eviction_cases import IDS
 from eviction_cases import make_model
 from eviction_cases import make_table
 from eviction_cases import step
+from eviction_cases import table_of
 from eviction_cases import train
 from keras_sparse import EmbeddingVariable
 from keras_sparse import GlobalStepEvict
@@ -32,6 +34,17 @@ def counts(first, last):
 
 
 make_counting_model = functools.partial(make_model, None, frequency=True)
+
+
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
+@pytest.mark.parametrize("storage_type", STORAGE_TYPES)
+def test_counts_steps_over_any_tiers(storage_type, optimizer, tmp_path):
+    model = make_counting_model(optimizer, tiers(storage_type, tmp_path))
+    train(model, 0, 256)
+    model.predict_on_batch(IDS)
+    model.test_on_batch(IDS, IDS[:, :1])
+    assert frequencies_of(table_of(model)) == counts(0, 256)
+    assert max(counts(0, 256).values()) > 10
 
 
 @pytest.mark.parametrize("storage_type", [None, "DRAM_SSDHASH"])

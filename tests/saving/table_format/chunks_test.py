@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -93,6 +94,15 @@ def test_a_table_without_a_filter_drops_what_was_remembered_and_says_so():
     with pytest.warns(UserWarning, match="keys that wait is dropped.*'counter'.*admission None"):
         load_table(variable, waiting())
     assert read(variable, [50, 1]) == [5, 1]
+
+
+def test_a_smaller_frequency_admits_at_the_next_gradient():
+    variable, optimizer = filtered(CounterFilter(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_table(variable, waiting(filter_freq=9))
+    step(variable, optimizer, [2, 3])
+    assert read(variable, [2, 3]) == [0.75, 0]
 
 
 def test_many_waiting_keys_are_written_in_chunks(monkeypatch):
