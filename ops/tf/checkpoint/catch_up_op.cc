@@ -1,11 +1,11 @@
 // KerasSparseCatchUp: records as they lay in a saved table's tiers -> rows and slots after its last
 // step.
-#include "ops/tf/binding/binding.h"
+#include <memory>
+
+#include "ops/core/optimizer/saved_rule.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/output_allocator.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "ops/tf/checkpoint/saved_rule_resource.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -21,27 +21,21 @@ REGISTER_OP("KerasSparseCatchUp")
       return absl::OkStatus();
     });
 
-class CatchUpOp : public tf::OpKernel {
- public:
-  explicit CatchUpOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<SavedRuleResource> resource;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &resource));
-    const SavedRule& rule = resource->rule();
-    const tf::Tensor& raw = ctx->input(1);
-    OP_REQUIRES(ctx, raw.dims() == 2,
-                InvalidInput("`raw` must be (n, record_words). Received: raw.shape=" +
-                             raw.shape().DebugString()));
-    const int64_t n = raw.dim_size(0);
-    float* records = nullptr;
-    OP_REQUIRES_OK(ctx, AllocateFloats(ctx, 0, {n, rule.layout().record_floats()}, &records));
-    TfExecutor executor(ctx);
-    OP_REQUIRES_OK(
-        ctx, ToTf(rule.CatchUp(raw.flat<float>().data(), n, raw.dim_size(1), records, &executor)));
+static absl::Status ComputeCatchUp(tf::OpKernelContext* ctx) {
+  std::shared_ptr<SavedRule> rule;
+  TF_RETURN_IF_ERROR(FindOwned(ctx, tf::HandleFromInput(ctx, 0), &rule));
+  const tf::Tensor& raw = ctx->input(1);
+  if (raw.dims() != 2) {
+    return InvalidInput("`raw` must be (n, record_words). Received: raw.shape=" +
+                        raw.shape().DebugString());
   }
-};
+  const int64_t n = raw.dim_size(0);
+  float* records = nullptr;
+  TF_RETURN_IF_ERROR(AllocateFloats(ctx, 0, {n, rule->layout().record_floats()}, &records));
+  TfExecutor executor(ctx);
+  return ToTf(rule->CatchUp(raw.flat<float>().data(), n, raw.dim_size(1), records, &executor));
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCatchUp").Device(tf::DEVICE_CPU), CatchUpOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCatchUp").Device(tf::DEVICE_CPU), CallOp<ComputeCatchUp>);
 
 }  // namespace keras_sparse

@@ -1,10 +1,6 @@
 // KerasSparseErasedKeys: the keys whose rows have gone since the table was saved.
-#include <algorithm>
-
 #include "ops/core/operations/table_snapshot.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -18,26 +14,15 @@ REGISTER_OP("KerasSparseErasedKeys")
       return absl::OkStatus();
     });
 
-class ErasedKeysOp : public tf::OpKernel {
- public:
-  explicit ErasedKeysOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    for (size_t i = 0; i < tables.size(); ++i) {
-      const std::vector<int64_t> erased = TableSnapshot(tables[i]).ErasedKeys();
-      tf::Tensor* keys = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i),
-                                               {static_cast<int64_t>(erased.size())}, &keys));
-      std::copy(erased.begin(), erased.end(), keys->flat<int64_t>().data());
-    }
+static absl::Status ComputeErasedKeys(tf::OpKernelContext* ctx, const TableList& tables) {
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TF_RETURN_IF_ERROR(
+        CopyToOutput(TableSnapshot(tables[i]).ErasedKeys(), static_cast<int>(i), ctx));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseErasedKeys").Device(tf::DEVICE_CPU), ErasedKeysOp);
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseErasedKeys").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("keys"),
-    ErasedKeysOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeErasedKeys>> kErasedKeys("KerasSparseErasedKeys",
+                                                                   {"handles", "keys"});
 
 }  // namespace keras_sparse

@@ -3,9 +3,7 @@
 #include <vector>
 
 #include "ops/core/operations/set_rule.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -29,46 +27,32 @@ REGISTER_OP("KerasSparseExportHistory")
       return absl::OkStatus();
     });
 
-class ExportHistoryOp : public tf::OpKernel {
- public:
-  explicit ExportHistoryOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    const auto n = static_cast<int64_t>(tables.size());
-    tf::Tensor* steps = nullptr;
-    tf::Tensor* first_steps = nullptr;
-    tf::Tensor* table_steps = nullptr;
-    tf::OpOutputList run_lengths;
-    tf::OpOutputList numbers;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output("steps", {n}, &steps));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output("first_steps", {n}, &first_steps));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output("table_steps", {n}, &table_steps));
-    OP_REQUIRES_OK(ctx, ctx->output_list("run_lengths", &run_lengths));
-    OP_REQUIRES_OK(ctx, ctx->output_list("numbers", &numbers));
-    for (int i = 0; i < n; ++i) {
-      const RuleHistory history = HistoryOf(*tables[static_cast<size_t>(i)]);
-      const auto num_runs = static_cast<int64_t>(history.run_lengths.size());
-      steps->flat<int64_t>()(i) = history.step;
-      first_steps->flat<int64_t>()(i) = history.first_step;
-      table_steps->flat<uint32_t>()(i) = history.table_step;
-      OP_REQUIRES_OK(ctx, CopyToOutput(history.run_lengths, {num_runs}, i, &run_lengths));
-      OP_REQUIRES_OK(ctx,
-                     CopyToOutput(history.numbers, {num_runs, history.num_numbers}, i, &numbers));
-    }
+static absl::Status ComputeExportHistory(tf::OpKernelContext* ctx, const TableList& tables) {
+  const auto n = static_cast<int64_t>(tables.size());
+  tf::Tensor* steps = nullptr;
+  tf::Tensor* first_steps = nullptr;
+  tf::Tensor* table_steps = nullptr;
+  tf::OpOutputList run_lengths;
+  tf::OpOutputList numbers;
+  TF_RETURN_IF_ERROR(ctx->allocate_output("steps", {n}, &steps));
+  TF_RETURN_IF_ERROR(ctx->allocate_output("first_steps", {n}, &first_steps));
+  TF_RETURN_IF_ERROR(ctx->allocate_output("table_steps", {n}, &table_steps));
+  TF_RETURN_IF_ERROR(ctx->output_list("run_lengths", &run_lengths));
+  TF_RETURN_IF_ERROR(ctx->output_list("numbers", &numbers));
+  for (int i = 0; i < n; ++i) {
+    const RuleHistory history = HistoryOf(*tables[static_cast<size_t>(i)]);
+    const auto num_runs = static_cast<int64_t>(history.run_lengths.size());
+    steps->flat<int64_t>()(i) = history.step;
+    first_steps->flat<int64_t>()(i) = history.first_step;
+    table_steps->flat<uint32_t>()(i) = history.table_step;
+    TF_RETURN_IF_ERROR(CopyToOutput(history.run_lengths, {num_runs}, i, &run_lengths));
+    TF_RETURN_IF_ERROR(CopyToOutput(history.numbers, {num_runs, history.num_numbers}, i, &numbers));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseExportHistory").Device(tf::DEVICE_CPU), ExportHistoryOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseExportHistory")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("steps")
-                            .HostMemory("first_steps")
-                            .HostMemory("table_steps")
-                            .HostMemory("run_lengths")
-                            .HostMemory("numbers"),
-                        ExportHistoryOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeExportHistory>> kExportHistory(
+    "KerasSparseExportHistory",
+    {"handles", "steps", "first_steps", "table_steps", "run_lengths", "numbers"});
 
 }  // namespace keras_sparse

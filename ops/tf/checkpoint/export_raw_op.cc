@@ -2,9 +2,7 @@
 #include <algorithm>
 
 #include "ops/core/operations/table_snapshot.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -63,15 +61,8 @@ class ExportRawOp : public tf::OpKernel {
   RawSelection selection_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseExportRaw").Device(tf::DEVICE_CPU), ExportRawOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseExportRaw")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("cursor")
-                            .HostMemory("max_rows")
-                            .HostMemory("keys")
-                            .HostMemory("records")
-                            .HostMemory("next_cursor"),
-                        ExportRawOp);
+const RegisterOnCpuAndGpu<ExportRawOp> kExportRaw("KerasSparseExportRaw",
+                                                  {"handles", "cursor", "max_rows", "keys",
+                                                   "records", "next_cursor"});
 
 }  // namespace keras_sparse

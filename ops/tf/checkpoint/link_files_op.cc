@@ -3,9 +3,7 @@
 #include <string>
 
 #include "ops/core/operations/table_snapshot.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -24,49 +22,38 @@ REGISTER_OP("KerasSparseLinkFiles")
       return absl::OkStatus();
     });
 
-class LinkFilesOp : public tf::OpKernel {
- public:
-  explicit LinkFilesOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    const tf::Tensor* path_prefix = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->input("path_prefix", &path_prefix));
-    OP_REQUIRES(ctx, path_prefix->NumElements() == 1,
-                InvalidInput("`path_prefix` must be one path"));
-    const std::string prefix = path_prefix->flat<tf::tstring>()(0);
-    std::vector<LinkedFile> files;
-    for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(TableSnapshot(tables[i]).LinkFiles(prefix, &files)));
-    }
-    int64_t alive_bytes = 0;
-    for (const LinkedFile& file : files) alive_bytes += static_cast<int64_t>(file.alive.size());
-    const auto n = static_cast<int64_t>(files.size());
-    tf::Tensor* paths = nullptr;
-    tf::Tensor* num_entries = nullptr;
-    tf::Tensor* alive = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {n}, &paths));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {n}, &num_entries));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(2, {alive_bytes}, &alive));
-    uint8_t* to = alive->flat<uint8_t>().data();
-    for (int64_t i = 0; i < n; ++i) {
-      const LinkedFile& file = files[static_cast<size_t>(i)];
-      paths->flat<tf::tstring>()(i) = file.path;
-      num_entries->flat<int64_t>()(i) = file.num_entries;
-      to = std::copy(file.alive.begin(), file.alive.end(), to);
-    }
+static absl::Status ComputeLinkFiles(tf::OpKernelContext* ctx, const TableList& tables) {
+  const tf::Tensor* path_prefix = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("path_prefix", &path_prefix));
+  if (path_prefix->NumElements() != 1) {
+    return InvalidInput("`path_prefix` must be one path");
   }
-};
+  const std::string prefix = path_prefix->flat<tf::tstring>()(0);
+  std::vector<LinkedFile> files;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TF_RETURN_IF_ERROR(ToTf(TableSnapshot(tables[i]).LinkFiles(prefix, &files)));
+  }
+  int64_t alive_bytes = 0;
+  for (const LinkedFile& file : files) alive_bytes += static_cast<int64_t>(file.alive.size());
+  const auto n = static_cast<int64_t>(files.size());
+  tf::Tensor* paths = nullptr;
+  tf::Tensor* num_entries = nullptr;
+  tf::Tensor* alive = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {n}, &paths));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(1, {n}, &num_entries));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(2, {alive_bytes}, &alive));
+  uint8_t* to = alive->flat<uint8_t>().data();
+  for (int64_t i = 0; i < n; ++i) {
+    const LinkedFile& file = files[static_cast<size_t>(i)];
+    paths->flat<tf::tstring>()(i) = file.path;
+    num_entries->flat<int64_t>()(i) = file.num_entries;
+    to = std::copy(file.alive.begin(), file.alive.end(), to);
+  }
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLinkFiles").Device(tf::DEVICE_CPU), LinkFilesOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLinkFiles")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("path_prefix")
-                            .HostMemory("paths")
-                            .HostMemory("num_entries")
-                            .HostMemory("alive"),
-                        LinkFilesOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeLinkFiles>> kLinkFiles("KerasSparseLinkFiles",
+                                                                 {"handles", "path_prefix", "paths",
+                                                                  "num_entries", "alive"});
 
 }  // namespace keras_sparse

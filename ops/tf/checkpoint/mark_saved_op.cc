@@ -1,8 +1,6 @@
 // KerasSparseMarkSaved: changes of the tables count from here on.
 #include "ops/core/operations/table_snapshot.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -13,30 +11,19 @@ REGISTER_OP("KerasSparseMarkSaved")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-class MarkSavedOp : public tf::OpKernel {
- public:
-  explicit MarkSavedOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList list;
-    OP_REQUIRES_OK(ctx, list.Read(ctx));
-    const tf::Tensor* versions = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->input("versions", &versions));
-    OP_REQUIRES(ctx, versions->NumElements() == static_cast<int64_t>(list.size()),
-                InvalidInput("`versions` must have one number a table"));
-    std::vector<EmbeddingTable*> tables;
-    for (size_t i = 0; i < list.size(); ++i) tables.push_back(list[i]);
-    const int64_t* first = versions->flat<int64_t>().data();
-    OP_REQUIRES_OK(
-        ctx, ToTf(TableSnapshot::MarkSaved(tables, {first, first + versions->NumElements()})));
+static absl::Status ComputeMarkSaved(tf::OpKernelContext* ctx, const TableList& tables) {
+  const tf::Tensor* versions = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("versions", &versions));
+  if (versions->NumElements() != static_cast<int64_t>(tables.size())) {
+    return InvalidInput("`versions` must have one number a table");
   }
-};
+  std::vector<EmbeddingTable*> saved;
+  for (size_t i = 0; i < tables.size(); ++i) saved.push_back(tables[i]);
+  const int64_t* first = versions->flat<int64_t>().data();
+  return ToTf(TableSnapshot::MarkSaved(saved, {first, first + versions->NumElements()}));
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseMarkSaved").Device(tf::DEVICE_CPU), MarkSavedOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseMarkSaved")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("versions"),
-                        MarkSavedOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeMarkSaved>> kMarkSaved("KerasSparseMarkSaved",
+                                                                 {"handles", "versions"});
 
 }  // namespace keras_sparse

@@ -1,5 +1,4 @@
 // KerasSparseOpenSavedRule: a saved table's rule and history -> the handle of a SavedRule.
-#include "tensorflow/core/framework/op.h"
 
 #include <memory>
 #include <string>
@@ -7,10 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/core/optimizer/saved_rule.h"
 #include "ops/tf/binding/history_inputs.h"
-#include "ops/tf/checkpoint/saved_rule_resource.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -43,10 +41,7 @@ class OpenSavedRuleOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ReadHistory(ctx, &history));
     std::unique_ptr<SavedRule> saved;
     OP_REQUIRES_OK(ctx, ToTf(SavedRule::Open(rule, history, &saved)));
-    tf::Tensor* handle = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
-    handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-        new SavedRuleResource(std::move(saved)), ctx->device()->name());
+    SetHandle(ctx, 0, new OwnedResource<SavedRule>("a saved rule", std::move(saved)));
   }
 
  private:

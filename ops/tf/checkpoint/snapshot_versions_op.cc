@@ -1,8 +1,6 @@
 // KerasSparseSnapshotVersions: the version of each table, and whether all its rows have changed.
 #include "ops/core/operations/table_snapshot.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -17,33 +15,21 @@ REGISTER_OP("KerasSparseSnapshotVersions")
       return absl::OkStatus();
     });
 
-class SnapshotVersionsOp : public tf::OpKernel {
- public:
-  explicit SnapshotVersionsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    const auto n = static_cast<int64_t>(tables.size());
-    tf::Tensor* versions = nullptr;
-    tf::Tensor* is_everything_changed = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {n}, &versions));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {n}, &is_everything_changed));
-    for (int64_t i = 0; i < n; ++i) {
-      const TableSnapshot snapshot(tables[static_cast<size_t>(i)]);
-      versions->flat<int64_t>()(i) = snapshot.version();
-      is_everything_changed->flat<bool>()(i) = snapshot.is_everything_changed();
-    }
+static absl::Status ComputeSnapshotVersions(tf::OpKernelContext* ctx, const TableList& tables) {
+  const auto n = static_cast<int64_t>(tables.size());
+  tf::Tensor* versions = nullptr;
+  tf::Tensor* is_everything_changed = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {n}, &versions));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(1, {n}, &is_everything_changed));
+  for (int64_t i = 0; i < n; ++i) {
+    const TableSnapshot snapshot(tables[static_cast<size_t>(i)]);
+    versions->flat<int64_t>()(i) = snapshot.version();
+    is_everything_changed->flat<bool>()(i) = snapshot.is_everything_changed();
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSnapshotVersions").Device(tf::DEVICE_CPU),
-                        SnapshotVersionsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSnapshotVersions")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("versions")
-                            .HostMemory("is_everything_changed"),
-                        SnapshotVersionsOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeSnapshotVersions>> kSnapshotVersions(
+    "KerasSparseSnapshotVersions", {"handles", "versions", "is_everything_changed"});
 
 }  // namespace keras_sparse

@@ -3,10 +3,9 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 

@@ -4,10 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/exchange/return_gradients.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/output_allocator.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 

@@ -1,11 +1,10 @@
 // KerasSparseRequestRows: ids of many inputs -> what to ask each rank for.
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/exchange/row_request_tensors.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 

@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "ops/core/exchange/packed_slices.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 

@@ -6,11 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -71,10 +70,10 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
   }
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
-    tf::core::RefCountPtr<ExchangeAreaResource> area;
-    OP_REQUIRES_OK_ASYNC(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area), done);
-    const bool may_be_staged = area->area().area->MayHaveAny();
-    const auto begin = [this, ctx, done = std::move(done), area = area->area(), may_be_staged] {
+    std::shared_ptr<ExchangeArea> area;
+    OP_REQUIRES_OK_ASYNC(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &area), done);
+    const bool may_be_staged = area->area->MayHaveAny();
+    const auto begin = [this, ctx, done = std::move(done), area = *area, may_be_staged] {
       OP_REQUIRES_OK_ASYNC(ctx, BeginStep(ctx, area, may_be_staged), done);
       done();
     };

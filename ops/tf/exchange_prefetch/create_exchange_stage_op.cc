@@ -1,7 +1,7 @@
 // KerasSparseCreateExchangeStage: options -> handles of a new stage of lookups over ranks: the
 // stage's own, and its courier's.
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace keras_sparse {
@@ -31,9 +31,9 @@ class CreateExchangeStageOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<ExchangeAreaResource> area;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area));
-    const auto exchange = std::make_shared<PrefetchExchange>(layout_, area->area());
+    std::shared_ptr<ExchangeArea> area;
+    OP_REQUIRES_OK(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &area));
+    const auto exchange = std::make_shared<PrefetchExchange>(layout_, *area);
     exchange->wire_type = wire_type_;
     exchange->reads_rows = reads_rows_;
     exchange->number = number_;
@@ -42,18 +42,10 @@ class CreateExchangeStageOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ToTf(LookupPrefetcher::Open({1, capacity_}, &stage)));
     exchange->stage = stage;
     SetHandle(ctx, 0, new ExchangeStageResource(std::move(stage), exchange));
-    SetHandle(ctx, 1, new PrefetchExchangeResource(exchange));
+    SetHandle(ctx, 1, new OwnedResource<PrefetchExchange>("a courier", exchange));
   }
 
  private:
-  template <typename Resource>
-  static void SetHandle(tf::OpKernelContext* ctx, int output, Resource* resource) {
-    tf::Tensor handle(tf::DT_RESOURCE, {});
-    handle.scalar<tf::ResourceHandle>()() =
-        tf::ResourceHandle::MakeRefCountingHandle(resource, ctx->device()->name());
-    ctx->set_output(output, handle);
-  }
-
   ExchangeLayout layout_;
   FloatType wire_type_ = FloatType::kFloat32;
   int64_t number_ = 0;

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace keras_sparse {
@@ -31,23 +31,21 @@ REGISTER_OP("KerasSparseStagedReply")
       return absl::OkStatus();
     });
 
-class StagedReplyOp : public tf::OpKernel {
- public:
-  explicit StagedReplyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    std::shared_ptr<LookupStep> step;
-    BlockTensors first;
-    OP_REQUIRES_OK(ctx, LookupStepVariant::Read(ctx, &step));
-    OP_REQUIRES_OK(ctx, first.ReadInputs(ctx));
-    OP_REQUIRES(ctx, step->prepared != nullptr,
-                InvalidInput("`step` must be of a lookup that was staged"));
-    const bool has_rows = step->prepared->exchange->reads_rows;
-    (has_rows ? step->prepared->content->reply : first).SetOutputs(ctx, 0);
-    step->served.SetOutputs(ctx, 3);
+static absl::Status ComputeStagedReply(tf::OpKernelContext* ctx) {
+  std::shared_ptr<LookupStep> step;
+  BlockTensors first;
+  TF_RETURN_IF_ERROR(LookupStepVariant::Read(ctx, &step));
+  TF_RETURN_IF_ERROR(first.ReadInputs(ctx));
+  if (step->prepared == nullptr) {
+    return InvalidInput("`step` must be of a lookup that was staged");
   }
-};
+  const bool has_rows = step->prepared->exchange->reads_rows;
+  (has_rows ? step->prepared->content->reply : first).SetOutputs(ctx, 0);
+  step->served.SetOutputs(ctx, 3);
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseStagedReply").Device(tf::DEVICE_CPU), StagedReplyOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseStagedReply").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeStagedReply>);
 
 }  // namespace keras_sparse

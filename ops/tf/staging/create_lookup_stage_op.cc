@@ -1,7 +1,6 @@
 // KerasSparseCreateLookupStage: options -> handle of a new stage.
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/staging/prefetched_rows.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -22,21 +21,15 @@ class CreateLookupStageOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     std::shared_ptr<LookupPrefetcher> stage;
     OP_REQUIRES_OK(ctx, ToTf(LookupPrefetcher::Open(options_, &stage)));
-    tf::Tensor* handle = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
-    handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-        new LookupPrefetcherResource(std::move(stage)), ctx->device()->name());
+    SetHandle(ctx, 0, new LookupPrefetcherResource(std::move(stage)));
   }
 
  private:
   LookupPrefetcher::Options options_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateLookupStage").Device(tf::DEVICE_CPU),
-                        CreateLookupStageOp);
 // Of lookups in tables there: an op takes handles of one device.
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseCreateLookupStage").Device(tf::DEVICE_GPU).HostMemory("stage"),
-    CreateLookupStageOp);
+const RegisterOnCpuAndGpu<CreateLookupStageOp> kCreateLookupStage("KerasSparseCreateLookupStage",
+                                                                  {"stage"});
 
 }  // namespace keras_sparse

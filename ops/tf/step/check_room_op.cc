@@ -5,10 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/check_room.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/platform/tstring.h"
 
 namespace keras_sparse {
@@ -22,36 +20,25 @@ REGISTER_OP("KerasSparseCheckRoom")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape);
 
-class CheckRoomOp : public tf::OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    tf::OpInputList ids;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input_list("ids", &ids));
-    tf::Tensor* refusal = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &refusal));
-    TfExecutor executor(ctx);
-    for (int i = 0; i < ids.size(); ++i) {
-      EmbeddingTable* table = tables[static_cast<size_t>(i)];
-      const Status status =
-          CheckRoom(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor);
-      if (status.ok()) continue;
-      refusal->scalar<tf::tstring>()() = status.message();
-      return;
-    }
+static absl::Status ComputeCheckRoom(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList ids;
+  TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids));
+  tf::Tensor* refusal = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {}, &refusal));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < ids.size(); ++i) {
+    EmbeddingTable* table = tables[static_cast<size_t>(i)];
+    const Status status =
+        CheckRoom(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor);
+    if (status.ok()) continue;
+    refusal->scalar<tf::tstring>()() = status.message();
+    return absl::OkStatus();
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCheckRoom").Device(tf::DEVICE_CPU), CheckRoomOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCheckRoom")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("ids")
-                            .HostMemory("refusal"),
-                        CheckRoomOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeCheckRoom>> kCheckRoom("KerasSparseCheckRoom",
+                                                                 {"handles", "ids", "refusal"});
 
 REGISTER_OP("KerasSparseRefuseStep")
     .Input("refusal: string")
@@ -59,24 +46,21 @@ REGISTER_OP("KerasSparseRefuseStep")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-class RefuseStepOp : public tf::OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    const auto num_refusals = ctx->input(1).scalar<int32_t>()();
-    if (num_refusals == 0) return;
-    std::string refusal = ctx->input(0).scalar<tf::tstring>()();
-    if (refusal.empty()) {
-      refusal = absl::StrCat(
-          "`max_rows` of the tables of each rank must hold the rows of all its keys. No rank has "
-          "made the step. Received: too many keys on ",
-          num_refusals, " other ranks, whose errors name the tables");
-    }
-    ctx->SetStatus(ToTf(ResourceExhausted(std::move(refusal))));
+static absl::Status ComputeRefuseStep(tf::OpKernelContext* ctx) {
+  const auto num_refusals = ctx->input(1).scalar<int32_t>()();
+  if (num_refusals == 0) return absl::OkStatus();
+  std::string refusal = ctx->input(0).scalar<tf::tstring>()();
+  if (refusal.empty()) {
+    refusal = absl::StrCat(
+        "`max_rows` of the tables of each rank must hold the rows of all its keys. No rank has "
+        "made the step. Received: too many keys on ",
+        num_refusals, " other ranks, whose errors name the tables");
   }
-};
+  ctx->SetStatus(ToTf(ResourceExhausted(std::move(refusal))));
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseRefuseStep").Device(tf::DEVICE_CPU), RefuseStepOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseRefuseStep").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeRefuseStep>);
 
 }  // namespace keras_sparse

@@ -1,9 +1,7 @@
 // KerasSparseCheckUpdate: whether tables would refuse an update, for a step of several ops.
 #include "ops/core/operations/check_room.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -14,27 +12,19 @@ REGISTER_OP("KerasSparseCheckUpdate")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-class CheckUpdateOp : public tf::OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    tf::OpInputList ids;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input_list("ids", &ids));
-    TfExecutor executor(ctx);
-    for (int i = 0; i < ids.size(); ++i) {
-      EmbeddingTable* table = tables[static_cast<size_t>(i)];
-      OP_REQUIRES_OK(ctx, ToTf(CheckUpdate(table, ids[i].flat<int64_t>().data(),
-                                           ids[i].NumElements(), &executor)));
-    }
+static absl::Status ComputeCheckUpdate(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList ids;
+  TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < ids.size(); ++i) {
+    EmbeddingTable* table = tables[static_cast<size_t>(i)];
+    TF_RETURN_IF_ERROR(
+        ToTf(CheckUpdate(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor)));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCheckUpdate").Device(tf::DEVICE_CPU), CheckUpdateOp);
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseCheckUpdate").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("ids"),
-    CheckUpdateOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeCheckUpdate>> kCheckUpdate("KerasSparseCheckUpdate",
+                                                                     {"handles", "ids"});
 
 }  // namespace keras_sparse

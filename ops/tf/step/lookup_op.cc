@@ -4,13 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/lookup.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/binding/tf_device.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/staging/prefetched_rows.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 namespace {
@@ -135,12 +133,7 @@ class LookupOp : public tf::OpKernel {
   OutputForm form_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup").Device(tf::DEVICE_CPU), LookupOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("anchors")
-                            .HostMemory("versions"),
-                        LookupOp);
+const RegisterOnCpuAndGpu<LookupOp> kLookup("KerasSparseLookup",
+                                            {"handles", "anchors", "versions"});
 
 }  // namespace keras_sparse

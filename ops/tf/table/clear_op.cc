@@ -1,9 +1,7 @@
 // KerasSparseClear: tables back to the state before training.
 #include "ops/core/operations/clear_rows.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -13,22 +11,14 @@ REGISTER_OP("KerasSparseClear")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-class ClearOp : public tf::OpKernel {
- public:
-  explicit ClearOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    TfExecutor executor(ctx);
-    for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(ClearRows(tables[i], &executor)));
-    }
+static absl::Status ComputeClear(tf::OpKernelContext* ctx, const TableList& tables) {
+  TfExecutor executor(ctx);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TF_RETURN_IF_ERROR(ToTf(ClearRows(tables[i], &executor)));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseClear").Device(tf::DEVICE_CPU), ClearOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseClear").Device(tf::DEVICE_GPU).HostMemory("handles"),
-                        ClearOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeClear>> kClear("KerasSparseClear", {"handles"});
 
 }  // namespace keras_sparse

@@ -1,8 +1,6 @@
 // KerasSparseCompact: bytes of rows that have gone leave the files of tables.
 #include "ops/core/operations/evict_rows.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -12,21 +10,13 @@ REGISTER_OP("KerasSparseCompact")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-class CompactOp : public tf::OpKernel {
- public:
-  explicit CompactOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    for (size_t i = 0; i < tables.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(CompactTiers(*tables[i])));
-    }
+static absl::Status ComputeCompact(tf::OpKernelContext* ctx, const TableList& tables) {
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TF_RETURN_IF_ERROR(ToTf(CompactTiers(*tables[i])));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCompact").Device(tf::DEVICE_CPU), CompactOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCompact").Device(tf::DEVICE_GPU).HostMemory("handles"),
-                        CompactOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeCompact>> kCompact("KerasSparseCompact", {"handles"});
 
 }  // namespace keras_sparse

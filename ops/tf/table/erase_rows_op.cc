@@ -1,9 +1,7 @@
 // KerasSparseEraseRows: drops rows of tables by their keys.
 #include "ops/core/operations/evict_rows.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -14,26 +12,18 @@ REGISTER_OP("KerasSparseEraseRows")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-class EraseRowsOp : public tf::OpKernel {
- public:
-  explicit EraseRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    tf::OpInputList keys;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
-    TfExecutor executor(ctx);
-    for (int i = 0; i < keys.size(); ++i) {
-      OP_REQUIRES_OK(ctx, ToTf(EraseRows(tables[i], keys[i].flat<int64_t>().data(),
-                                         keys[i].NumElements(), &executor)));
-    }
+static absl::Status ComputeEraseRows(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList keys;
+  TF_RETURN_IF_ERROR(ctx->input_list("keys", &keys));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < keys.size(); ++i) {
+    TF_RETURN_IF_ERROR(ToTf(
+        EraseRows(tables[i], keys[i].flat<int64_t>().data(), keys[i].NumElements(), &executor)));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseEraseRows").Device(tf::DEVICE_CPU), EraseRowsOp);
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseEraseRows").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("keys"),
-    EraseRowsOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeEraseRows>> kEraseRows("KerasSparseEraseRows",
+                                                                 {"handles", "keys"});
 
 }  // namespace keras_sparse

@@ -4,10 +4,8 @@
 #include <vector>
 
 #include "ops/core/operations/evict_rows.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -72,14 +70,7 @@ class EvictOp : public tf::OpKernel {
   bool with_rows_ = false;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseEvict").Device(tf::DEVICE_CPU), EvictOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseEvict")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("constants")
-                            .HostMemory("num_evicted")
-                            .HostMemory("keys")
-                            .HostMemory("records"),
-                        EvictOp);
+const RegisterOnCpuAndGpu<EvictOp> kEvict("KerasSparseEvict", {"handles", "constants",
+                                                               "num_evicted", "keys", "records"});
 
 }  // namespace keras_sparse

@@ -2,9 +2,7 @@
 #include <vector>
 
 #include "ops/core/operations/export_rows.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -32,57 +30,44 @@ REGISTER_OP("KerasSparseExport")
       return absl::OkStatus();
     });
 
-class ExportOp : public tf::OpKernel {
- public:
-  explicit ExportOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    const tf::Tensor* cursors = nullptr;
-    const tf::Tensor* max_rows = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->input("cursors", &cursors));
-    OP_REQUIRES_OK(ctx, ctx->input("max_rows", &max_rows));
-    const auto n = static_cast<int64_t>(tables.size());
-    OP_REQUIRES(ctx, cursors->NumElements() == n && max_rows->NumElements() == 1,
-                InvalidInput("`cursors` must have one number a table, `max_rows` one"));
-    tf::OpOutputList keys;
-    tf::OpOutputList records;
-    OP_REQUIRES_OK(ctx, ctx->output_list("keys", &keys));
-    tf::OpOutputList ages;
-    tf::OpOutputList frequencies;
-    OP_REQUIRES_OK(ctx, ctx->output_list("records", &records));
-    OP_REQUIRES_OK(ctx, ctx->output_list("ages", &ages));
-    OP_REQUIRES_OK(ctx, ctx->output_list("frequencies", &frequencies));
-    tf::Tensor* next_cursors = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output("next_cursors", {n}, &next_cursors));
-    for (int i = 0; i < n; ++i) {
-      ExportedRows rows;
-      OP_REQUIRES_OK(ctx, ToTf(ExportRows(*tables[i], cursors->flat<int64_t>()(i),
-                                          max_rows->flat<int64_t>()(0), &rows)));
-      const auto num_rows = static_cast<int64_t>(rows.keys.size());
-      OP_REQUIRES_OK(ctx, CopyToOutput(rows.keys, {num_rows}, i, &keys));
-      OP_REQUIRES_OK(ctx, CopyToOutput(rows.records, {num_rows, rows.record_floats}, i, &records));
-      const auto num_ages = static_cast<int64_t>(rows.ages.size());
-      const auto num_frequencies = static_cast<int64_t>(rows.frequencies.size());
-      OP_REQUIRES_OK(ctx, CopyToOutput(rows.ages, {num_ages}, i, &ages));
-      OP_REQUIRES_OK(ctx, CopyToOutput(rows.frequencies, {num_frequencies}, i, &frequencies));
-      next_cursors->flat<int64_t>()(i) = rows.next_cursor;
-    }
+static absl::Status ComputeExport(tf::OpKernelContext* ctx, const TableList& tables) {
+  const tf::Tensor* cursors = nullptr;
+  const tf::Tensor* max_rows = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input("cursors", &cursors));
+  TF_RETURN_IF_ERROR(ctx->input("max_rows", &max_rows));
+  const auto n = static_cast<int64_t>(tables.size());
+  if (cursors->NumElements() != n || max_rows->NumElements() != 1) {
+    return InvalidInput("`cursors` must have one number a table, `max_rows` one");
   }
-};
+  tf::OpOutputList keys;
+  tf::OpOutputList records;
+  TF_RETURN_IF_ERROR(ctx->output_list("keys", &keys));
+  tf::OpOutputList ages;
+  tf::OpOutputList frequencies;
+  TF_RETURN_IF_ERROR(ctx->output_list("records", &records));
+  TF_RETURN_IF_ERROR(ctx->output_list("ages", &ages));
+  TF_RETURN_IF_ERROR(ctx->output_list("frequencies", &frequencies));
+  tf::Tensor* next_cursors = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output("next_cursors", {n}, &next_cursors));
+  for (int i = 0; i < n; ++i) {
+    ExportedRows rows;
+    TF_RETURN_IF_ERROR(ToTf(
+        ExportRows(*tables[i], cursors->flat<int64_t>()(i), max_rows->flat<int64_t>()(0), &rows)));
+    const auto num_rows = static_cast<int64_t>(rows.keys.size());
+    TF_RETURN_IF_ERROR(CopyToOutput(rows.keys, {num_rows}, i, &keys));
+    TF_RETURN_IF_ERROR(CopyToOutput(rows.records, {num_rows, rows.record_floats}, i, &records));
+    const auto num_ages = static_cast<int64_t>(rows.ages.size());
+    const auto num_frequencies = static_cast<int64_t>(rows.frequencies.size());
+    TF_RETURN_IF_ERROR(CopyToOutput(rows.ages, {num_ages}, i, &ages));
+    TF_RETURN_IF_ERROR(CopyToOutput(rows.frequencies, {num_frequencies}, i, &frequencies));
+    next_cursors->flat<int64_t>()(i) = rows.next_cursor;
+  }
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseExport").Device(tf::DEVICE_CPU), ExportOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseExport")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("cursors")
-                            .HostMemory("max_rows")
-                            .HostMemory("keys")
-                            .HostMemory("records")
-                            .HostMemory("ages")
-                            .HostMemory("frequencies")
-                            .HostMemory("next_cursors"),
-                        ExportOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeExport>> kExport("KerasSparseExport",
+                                                           {"handles", "cursors", "max_rows",
+                                                            "keys", "records", "ages",
+                                                            "frequencies", "next_cursors"});
 
 }  // namespace keras_sparse

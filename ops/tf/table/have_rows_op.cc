@@ -2,9 +2,7 @@
 #include <vector>
 
 #include "ops/core/operations/export_rows.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -21,33 +19,22 @@ REGISTER_OP("KerasSparseHaveRows")
       return absl::OkStatus();
     });
 
-class HaveRowsOp : public tf::OpKernel {
- public:
-  explicit HaveRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    tf::OpInputList keys;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
-    tf::OpOutputList exist;
-    OP_REQUIRES_OK(ctx, ctx->output_list("exist", &exist));
-    for (int i = 0; i < keys.size(); ++i) {
-      const int64_t* first = keys[i].flat<int64_t>().data();
-      const int64_t n = keys[i].NumElements();
-      std::vector<bool> have;
-      OP_REQUIRES_OK(ctx, ToTf(HaveRows(*tables[i], {first, first + n}, &have)));
-      OP_REQUIRES_OK(ctx, CopyToOutput(have, {n}, i, &exist));
-    }
+static absl::Status ComputeHaveRows(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList keys;
+  TF_RETURN_IF_ERROR(ctx->input_list("keys", &keys));
+  tf::OpOutputList exist;
+  TF_RETURN_IF_ERROR(ctx->output_list("exist", &exist));
+  for (int i = 0; i < keys.size(); ++i) {
+    const int64_t* first = keys[i].flat<int64_t>().data();
+    const int64_t n = keys[i].NumElements();
+    std::vector<bool> have;
+    TF_RETURN_IF_ERROR(ToTf(HaveRows(*tables[i], {first, first + n}, &have)));
+    TF_RETURN_IF_ERROR(CopyToOutput(have, {n}, i, &exist));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseHaveRows").Device(tf::DEVICE_CPU), HaveRowsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseHaveRows")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("keys")
-                            .HostMemory("exist"),
-                        HaveRowsOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeHaveRows>> kHaveRows("KerasSparseHaveRows",
+                                                               {"handles", "keys", "exist"});
 
 }  // namespace keras_sparse

@@ -1,9 +1,7 @@
 // KerasSparsePromote: brings rows of tables from lower tiers into the first one.
 #include "ops/core/operations/import_rows.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -22,38 +20,27 @@ REGISTER_OP("KerasSparsePromote")
       return absl::OkStatus();
     });
 
-class PromoteOp : public tf::OpKernel {
- public:
-  explicit PromoteOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    tf::OpInputList keys;
-    tf::Tensor* num_promoted = nullptr;
-    tf::Tensor* versions = nullptr;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {keys.size()}, &num_promoted));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {keys.size(), 2}, &versions));
-    TfExecutor executor(ctx);
-    for (int i = 0; i < keys.size(); ++i) {
-      Promotion promotion;
-      OP_REQUIRES_OK(ctx, ToTf(PromoteRows(tables[i], keys[i].flat<int64_t>().data(),
-                                           keys[i].NumElements(), &executor, &promotion)));
-      num_promoted->flat<int64_t>()(i) = promotion.num_rows;
-      versions->matrix<int64_t>()(i, 0) = promotion.version_before;
-      versions->matrix<int64_t>()(i, 1) = promotion.version;
-    }
+static absl::Status ComputePromote(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList keys;
+  tf::Tensor* num_promoted = nullptr;
+  tf::Tensor* versions = nullptr;
+  TF_RETURN_IF_ERROR(ctx->input_list("keys", &keys));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {keys.size()}, &num_promoted));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(1, {keys.size(), 2}, &versions));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < keys.size(); ++i) {
+    Promotion promotion;
+    TF_RETURN_IF_ERROR(ToTf(PromoteRows(tables[i], keys[i].flat<int64_t>().data(),
+                                        keys[i].NumElements(), &executor, &promotion)));
+    num_promoted->flat<int64_t>()(i) = promotion.num_rows;
+    versions->matrix<int64_t>()(i, 0) = promotion.version_before;
+    versions->matrix<int64_t>()(i, 1) = promotion.version;
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparsePromote").Device(tf::DEVICE_CPU), PromoteOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparsePromote")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("keys")
-                            .HostMemory("num_promoted")
-                            .HostMemory("versions"),
-                        PromoteOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputePromote>> kPromote("KerasSparsePromote",
+                                                             {"handles", "keys", "num_promoted",
+                                                              "versions"});
 
 }  // namespace keras_sparse

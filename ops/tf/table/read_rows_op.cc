@@ -2,10 +2,8 @@
 #include <algorithm>
 
 #include "ops/core/operations/export_rows.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -27,40 +25,29 @@ REGISTER_OP("KerasSparseReadRows")
       return absl::OkStatus();
     });
 
-class ReadRowsOp : public tf::OpKernel {
- public:
-  explicit ReadRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    tf::OpInputList keys;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->input_list("keys", &keys));
-    tf::OpOutputList exist;
-    tf::OpOutputList records;
-    OP_REQUIRES_OK(ctx, ctx->output_list("exist", &exist));
-    OP_REQUIRES_OK(ctx, ctx->output_list("records", &records));
-    TfExecutor executor(ctx);
-    for (int i = 0; i < keys.size(); ++i) {
-      const int64_t n = keys[i].NumElements();
-      RowsOfKeys rows;
-      OP_REQUIRES_OK(
-          ctx, ToTf(ReadRows(*tables[i], keys[i].flat<int64_t>().data(), n, &executor, &rows)));
-      tf::Tensor* output = nullptr;
-      OP_REQUIRES_OK(ctx, exist.allocate(i, {n}, &output));
-      std::copy(rows.exist.begin(), rows.exist.end(), output->flat<bool>().data());
-      OP_REQUIRES_OK(ctx, CopyToOutput(rows.records, {n, rows.record_floats}, i, &records));
-    }
+static absl::Status ComputeReadRows(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList keys;
+  TF_RETURN_IF_ERROR(ctx->input_list("keys", &keys));
+  tf::OpOutputList exist;
+  tf::OpOutputList records;
+  TF_RETURN_IF_ERROR(ctx->output_list("exist", &exist));
+  TF_RETURN_IF_ERROR(ctx->output_list("records", &records));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < keys.size(); ++i) {
+    const int64_t n = keys[i].NumElements();
+    RowsOfKeys rows;
+    TF_RETURN_IF_ERROR(
+        ToTf(ReadRows(*tables[i], keys[i].flat<int64_t>().data(), n, &executor, &rows)));
+    tf::Tensor* output = nullptr;
+    TF_RETURN_IF_ERROR(exist.allocate(i, {n}, &output));
+    std::copy(rows.exist.begin(), rows.exist.end(), output->flat<bool>().data());
+    TF_RETURN_IF_ERROR(CopyToOutput(rows.records, {n, rows.record_floats}, i, &records));
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseReadRows").Device(tf::DEVICE_CPU), ReadRowsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseReadRows")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("keys")
-                            .HostMemory("exist")
-                            .HostMemory("records"),
-                        ReadRowsOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeReadRows>> kReadRows("KerasSparseReadRows",
+                                                               {"handles", "keys", "exist",
+                                                                "records"});
 
 }  // namespace keras_sparse

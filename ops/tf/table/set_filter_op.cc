@@ -4,9 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/set_filter.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -54,11 +52,6 @@ class SetFilterOp : public tf::OpKernel {
   std::vector<int64_t> seeds_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSetFilter").Device(tf::DEVICE_CPU), SetFilterOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSetFilter")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("constants"),
-                        SetFilterOp);
+const RegisterOnCpuAndGpu<SetFilterOp> kSetFilter("KerasSparseSetFilter", {"handles", "constants"});
 
 }  // namespace keras_sparse

@@ -2,10 +2,8 @@
 #include <vector>
 
 #include "ops/core/operations/set_filter.h"
-#include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/initializer_attributes.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -37,9 +35,7 @@ class SetInitialRowsOp : public tf::OpKernel {
   std::vector<InitializerOptions> initializers_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSetInitialRows").Device(tf::DEVICE_CPU), SetInitialRowsOp);
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseSetInitialRows").Device(tf::DEVICE_GPU).HostMemory("handles"),
-    SetInitialRowsOp);
+const RegisterOnCpuAndGpu<SetInitialRowsOp> kSetInitialRows("KerasSparseSetInitialRows",
+                                                            {"handles"});
 
 }  // namespace keras_sparse

@@ -6,9 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/check_room.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -50,11 +48,7 @@ class SetRowLimitOp : public tf::OpKernel {
   std::vector<std::string> constant_names_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRowLimit").Device(tf::DEVICE_CPU), SetRowLimitOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRowLimit")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("constants"),
-                        SetRowLimitOp);
+const RegisterOnCpuAndGpu<SetRowLimitOp> kSetRowLimit("KerasSparseSetRowLimit",
+                                                      {"handles", "constants"});
 
 }  // namespace keras_sparse

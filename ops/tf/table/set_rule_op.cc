@@ -5,10 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/set_rule.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -76,15 +74,8 @@ class SetRuleOp : public tf::OpKernel {
   std::vector<std::string> constant_names_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRule").Device(tf::DEVICE_CPU), SetRuleOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSetRule")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("constants")
-                            .HostMemory("weight_decays")
-                            .HostMemory("generations")
-                            .HostMemory("record_floats")
-                            .HostMemory("slot_names"),
-                        SetRuleOp);
+const RegisterOnCpuAndGpu<SetRuleOp> kSetRule("KerasSparseSetRule",
+                                              {"handles", "constants", "weight_decays",
+                                               "generations", "record_floats", "slot_names"});
 
 }  // namespace keras_sparse

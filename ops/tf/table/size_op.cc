@@ -1,8 +1,6 @@
 // KerasSparseSize: rows of each table.
 #include "ops/core/operations/read_stats.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -16,22 +14,13 @@ REGISTER_OP("KerasSparseSize")
       return absl::OkStatus();
     });
 
-class SizeOp : public tf::OpKernel {
- public:
-  explicit SizeOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+static absl::Status ComputeSize(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::Tensor* sizes = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {static_cast<int64_t>(tables.size())}, &sizes));
+  for (size_t i = 0; i < tables.size(); ++i) sizes->flat<int64_t>()(i) = NumRowsOf(*tables[i]);
+  return absl::OkStatus();
+}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    tf::Tensor* sizes = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {static_cast<int64_t>(tables.size())}, &sizes));
-    for (size_t i = 0; i < tables.size(); ++i) sizes->flat<int64_t>()(i) = NumRowsOf(*tables[i]);
-  }
-};
-
-REGISTER_KERNEL_BUILDER(Name("KerasSparseSize").Device(tf::DEVICE_CPU), SizeOp);
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseSize").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("sizes"),
-    SizeOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeSize>> kSize("KerasSparseSize", {"handles", "sizes"});
 
 }  // namespace keras_sparse

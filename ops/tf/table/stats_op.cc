@@ -1,8 +1,6 @@
 // KerasSparseStats: the statistics of each table.
 #include "ops/core/operations/read_stats.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 namespace {
@@ -21,38 +19,29 @@ REGISTER_OP("KerasSparseStats")
       return absl::OkStatus();
     });
 
-class StatsOp : public tf::OpKernel {
- public:
-  explicit StatsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    tf::Tensor* output = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(
-                            0, {static_cast<int64_t>(tables.size()), kNumTableStats}, &output));
-    auto rows = output->matrix<int64_t>();
-    for (size_t i = 0; i < tables.size(); ++i) {
-      const TableStats stats = StatsOf(*tables[i]);
-      rows(i, 0) = stats.rows;
-      rows(i, 1) = stats.bytes;
-      rows(i, 2) = stats.lookups;
-      rows(i, 3) = stats.hits;
-      rows(i, 4) = stats.created_rows;
-      rows(i, 5) = stats.out_of_range_ids;
-      rows(i, 6) = stats.filtered_ids;
-      rows(i, 7) = stats.waiting_keys;
-      rows(i, 8) = stats.filter_bytes;
-      rows(i, 9) = stats.waited_ns;
-      rows(i, 10) = stats.evicted_rows;
-      rows(i, 11) = stats.peak_first_tier_bytes;
-    }
+static absl::Status ComputeStats(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(
+      ctx->allocate_output(0, {static_cast<int64_t>(tables.size()), kNumTableStats}, &output));
+  auto rows = output->matrix<int64_t>();
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const TableStats stats = StatsOf(*tables[i]);
+    rows(i, 0) = stats.rows;
+    rows(i, 1) = stats.bytes;
+    rows(i, 2) = stats.lookups;
+    rows(i, 3) = stats.hits;
+    rows(i, 4) = stats.created_rows;
+    rows(i, 5) = stats.out_of_range_ids;
+    rows(i, 6) = stats.filtered_ids;
+    rows(i, 7) = stats.waiting_keys;
+    rows(i, 8) = stats.filter_bytes;
+    rows(i, 9) = stats.waited_ns;
+    rows(i, 10) = stats.evicted_rows;
+    rows(i, 11) = stats.peak_first_tier_bytes;
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseStats").Device(tf::DEVICE_CPU), StatsOp);
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseStats").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("stats"),
-    StatsOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeStats>> kStats("KerasSparseStats", {"handles", "stats"});
 
 }  // namespace keras_sparse

@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "ops/core/operations/read_stats.h"
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 namespace {
@@ -28,40 +26,31 @@ REGISTER_OP("KerasSparseTierStats")
       return absl::OkStatus();
     });
 
-class TierStatsOp : public tf::OpKernel {
- public:
-  explicit TierStatsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    TableList tables;
-    OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    OP_REQUIRES(ctx, tables.size() == 1, InvalidInput("`handles` must have one table"));
-    const std::vector<TierStats> all = TierStatsOf(*tables[0]);
-    const auto num_tiers = static_cast<int64_t>(all.size());
-    tf::Tensor* tiers = nullptr;
-    tf::Tensor* stats = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {num_tiers}, &tiers));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {num_tiers, kNumTierStats}, &stats));
-    auto names = tiers->vec<tf::tstring>();
-    auto rows = stats->matrix<int64_t>();
-    for (int64_t i = 0; i < num_tiers; ++i) {
-      const TierStats& tier = all[static_cast<size_t>(i)];
-      names(i) = tier.tier;
-      const std::vector<int64_t> counts = {
-          tier.rows,        tier.bytes,           tier.memory_bytes, tier.hits,
-          tier.misses,      tier.promotions,      tier.demotions,    tier.read_bytes,
-          tier.write_bytes, tier.compacted_bytes, tier.busy_ns};
-      for (size_t j = 0; j < counts.size(); ++j) rows(i, j) = counts[j];
-    }
+static absl::Status ComputeTierStats(tf::OpKernelContext* ctx, const TableList& tables) {
+  if (tables.size() != 1) {
+    return InvalidInput("`handles` must have one table");
   }
-};
+  const std::vector<TierStats> all = TierStatsOf(*tables[0]);
+  const auto num_tiers = static_cast<int64_t>(all.size());
+  tf::Tensor* tiers = nullptr;
+  tf::Tensor* stats = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {num_tiers}, &tiers));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(1, {num_tiers, kNumTierStats}, &stats));
+  auto names = tiers->vec<tf::tstring>();
+  auto rows = stats->matrix<int64_t>();
+  for (int64_t i = 0; i < num_tiers; ++i) {
+    const TierStats& tier = all[static_cast<size_t>(i)];
+    names(i) = tier.tier;
+    const std::vector<int64_t> counts = {
+        tier.rows,        tier.bytes,           tier.memory_bytes, tier.hits,
+        tier.misses,      tier.promotions,      tier.demotions,    tier.read_bytes,
+        tier.write_bytes, tier.compacted_bytes, tier.busy_ns};
+    for (size_t j = 0; j < counts.size(); ++j) rows(i, j) = counts[j];
+  }
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseTierStats").Device(tf::DEVICE_CPU), TierStatsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseTierStats")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("tiers")
-                            .HostMemory("stats"),
-                        TierStatsOp);
+const RegisterOnCpuAndGpu<TablesOp<ComputeTierStats>> kTierStats("KerasSparseTierStats",
+                                                                 {"handles", "tiers", "stats"});
 
 }  // namespace keras_sparse

@@ -1,9 +1,7 @@
 // KerasSparseCreateVocabulary: -> the handle of a new, empty vocabulary.
 #include "absl/strings/str_cat.h"
-#include "ops/tf/binding/binding.h"
-#include "ops/tf/vocabulary/vocabulary_resource.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/core/index/vocabulary.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -23,11 +21,9 @@ class CreateVocabularyOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::Tensor* handle = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {}, &handle));
-    handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-        new VocabularyResource("a vocabulary", std::make_shared<Vocabulary>(max_tokens_)),
-        ctx->device()->name());
+    SetHandle(
+        ctx, 0,
+        new OwnedResource<Vocabulary>("a vocabulary", std::make_shared<Vocabulary>(max_tokens_)));
   }
 
  private:

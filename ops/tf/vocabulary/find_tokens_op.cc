@@ -1,8 +1,7 @@
 // KerasSparseFindTokens: keys -> their tokens in a vocabulary. KerasSparseAddTokens: the same,
 // where new keys get one.
-#include "ops/tf/binding/binding.h"
-#include "ops/tf/vocabulary/vocabulary_resource.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/core/index/vocabulary.h"
+#include "ops/tf/binding/kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace keras_sparse {
