@@ -13,6 +13,12 @@
 
 namespace keras_sparse {
 
+// The shapes of outputs that are vectors of any lengths.
+inline absl::Status VectorShapes(tf::shape_inference::InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
+  return absl::OkStatus();
+}
+
 // The kernel that calls a function.
 template <absl::Status (*compute)(tf::OpKernelContext*)>
 class CallOp : public tf::OpKernel {
@@ -46,15 +52,21 @@ void SetHandle(tf::OpKernelContext* ctx, int output, Resource* resource) {
 
 // Registers a kernel for the CPU and for GPUs. An op that only calls the core has its inputs and
 // outputs in the CPU's memory on both, and runs where its tables are.
-//   on_host  the inputs and outputs that are in the CPU's memory when the op is on a GPU
+//   on_host     the inputs and outputs that are in the CPU's memory when the op is on a GPU
+//   word_attr   the type of an exchange's words, if the op has any: see BlockTensors
 template <typename Kernel>
 class RegisterOnCpuAndGpu {
  public:
-  RegisterOnCpuAndGpu(const char* op, std::initializer_list<const char*> on_host) {
+  RegisterOnCpuAndGpu(const char* op, std::initializer_list<const char*> on_host,
+                      const char* word_attr = nullptr) {
     for (const char* device : {tf::DEVICE_CPU, tf::DEVICE_GPU}) {
       tf::KernelDefBuilder builder(op);
       builder.Device(device);
-      if (device == tf::DEVICE_GPU) {
+      const bool is_gpu = device == tf::DEVICE_GPU;
+      if (word_attr != nullptr) {
+        builder.TypeConstraint(word_attr, is_gpu ? tf::DT_FLOAT : tf::DT_INT32);
+      }
+      if (is_gpu) {
         for (const char* name : on_host) builder.HostMemory(name);
       }
       tf::kernel_factory::OpKernelRegistrar(

@@ -9,10 +9,7 @@ REGISTER_OP("KerasSparseErasedKeys")
     .Input("handles: N * resource")
     .Output("keys: N * int64")
     .SetIsStateful()
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(VectorShapes);
 
 static absl::Status ComputeErasedKeys(tf::OpKernelContext* ctx, const TableList& tables) {
   for (size_t i = 0; i < tables.size(); ++i) {

@@ -1,6 +1,5 @@
 // KerasSparseExportHistory: what each table's rule was given in the steps that rows may have
 // missed.
-#include <vector>
 
 #include "ops/core/operations/set_rule.h"
 #include "ops/tf/binding/kernel.h"

@@ -17,10 +17,7 @@ REGISTER_OP("KerasSparseLinkFiles")
     .Output("num_entries: int64")
     .Output("alive: uint8")  // of all files one after the other, each from a whole byte on
     .SetIsStateful()
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(VectorShapes);
 
 static absl::Status ComputeLinkFiles(tf::OpKernelContext* ctx, const TableList& tables) {
   const tf::Tensor* path_prefix = nullptr;

@@ -69,14 +69,7 @@ class GatherGradientsOp : public ExchangeOp {
   }
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
-    GatherGradientsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients")
-                            .Device(tf::DEVICE_GPU)
-                            .TypeConstraint<float>("W")
-                            .HostMemory("splits")
-                            .HostMemory("served_rows"),
-                        GatherGradientsOp);
+const RegisterOnCpuAndGpu<GatherGradientsOp> kGatherGradients("KerasSparseGatherGradients",
+                                                              {"splits", "served_rows"}, "W");
 
 }  // namespace keras_sparse

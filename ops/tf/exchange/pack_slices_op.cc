@@ -13,10 +13,7 @@ REGISTER_OP("KerasSparsePackSlices")
     .Input("ids: N * int64")
     .Input("values: N * float")
     .Output("words: int32")
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      c->set_output(0, c->Vector(c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(VectorShapes);
 
 class PackSlicesOp : public tf::OpKernel {
  public:

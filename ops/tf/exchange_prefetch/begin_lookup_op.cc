@@ -40,22 +40,10 @@ REGISTER_OP("KerasSparseBeginLookup")
     .Output("step: variant")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      int n = 0;
       int num_parts = 0;
-      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
       TF_RETURN_IF_ERROR(c->GetAttr("P", &num_parts));
-      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      TF_RETURN_IF_ERROR(SetShapesOfRequest(c, 1 + num_parts));
       c->set_output(c->num_outputs() - 1, c->Scalar());
-      std::vector<std::string> combiners;
-      TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
-      const int first_ids = 1 + num_parts;
-      for (int i = 0; i < n; ++i) {
-        // The outputs of a lookup get their static shape from these.
-        c->set_output(4 + n + i, c->input(first_ids + n + i));
-        if (combiners[static_cast<size_t>(i)] != "none") continue;
-        c->set_output(4 + i, c->input(first_ids + i));
-      }
       return absl::OkStatus();
     });
 

@@ -8,7 +8,6 @@
 
 #include "ops/core/operations/prefetch_records.h"
 #include "ops/tf/binding/kernel.h"
-#include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 
 namespace keras_sparse {

@@ -1,7 +1,6 @@
 // KerasSparseStagedReply: a lookup that all ranks have staged -> the rows for it, and what this
 // rank served for others, as KerasSparseServeRows and the exchange after it give them.
 #include <memory>
-#include <vector>
 
 #include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
@@ -25,11 +24,7 @@ REGISTER_OP("KerasSparseStagedReply")
     .Output("served_rows: int64")
     .Output("ids: P * int64")
     .Output("row_splits: P * int64")
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(ReplyShapes);
 
 static absl::Status ComputeStagedReply(tf::OpKernelContext* ctx) {
   std::shared_ptr<LookupStep> step;

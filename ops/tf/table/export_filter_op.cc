@@ -1,5 +1,4 @@
 // KerasSparseExportFilter: the next entries of each table's admission filter, from a cursor on.
-#include <algorithm>
 
 #include "ops/core/operations/set_filter.h"
 #include "ops/tf/binding/kernel.h"

@@ -1,5 +1,4 @@
 // KerasSparseExport: the next rows of each table, with slots, from a cursor on.
-#include <vector>
 
 #include "ops/core/operations/export_rows.h"
 #include "ops/tf/binding/kernel.h"

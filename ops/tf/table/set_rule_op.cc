@@ -1,5 +1,4 @@
 // KerasSparseSetRule: lays the records of tables out for an optimizer's rule.
-#include <map>
 #include <string>
 #include <vector>
 

@@ -12,11 +12,7 @@ REGISTER_OP("KerasSparseExportVocabulary")
     .Output("keys: int64")
     .Output("counts: int64")
     .SetIsStateful()
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      c->set_output(0, c->Vector(c->UnknownDim()));
-      c->set_output(1, c->Vector(c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(VectorShapes);
 
 static absl::Status ComputeExportVocabulary(tf::OpKernelContext* ctx) {
   std::shared_ptr<Vocabulary> vocabulary;
