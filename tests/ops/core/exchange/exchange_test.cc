@@ -7,8 +7,7 @@
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace exchange_test {
+namespace keras_sparse::exchange_test {
 
 using Blocks = std::vector<std::vector<Word>>;
 using Floats = std::vector<std::vector<float>>;
@@ -289,5 +288,4 @@ TEST(Exchange, RefusesAnotherRanksLayoutAndMalformedBlocks) {
   }
 }
 
-}  // namespace exchange_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::exchange_test

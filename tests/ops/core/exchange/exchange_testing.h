@@ -2,8 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
 
-#include <utility>
-
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/gathered_rows.h"
 #include "ops/core/exchange/response_rows.h"

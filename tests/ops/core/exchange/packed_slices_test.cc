@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace packed_slices_test {
+namespace keras_sparse::packed_slices_test {
 
 // What a rank has of one table.
 struct Rows {
@@ -127,5 +126,4 @@ TEST(PackedSlices, ATableHasToBeCountedInAWord) {
                        &num_words)));
 }
 
-}  // namespace packed_slices_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::packed_slices_test

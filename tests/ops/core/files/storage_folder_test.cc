@@ -13,8 +13,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace storage_folder_test {
+namespace keras_sparse::storage_folder_test {
 
 using Contents = std::set<std::string>;
 
@@ -257,5 +256,4 @@ TEST(StorageFolder, NamesAPathThatCannotBeAFolder) {
                         Make(temp / "file/rows", &folder)));
 }
 
-}  // namespace storage_folder_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::storage_folder_test

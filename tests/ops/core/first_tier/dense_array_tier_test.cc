@@ -8,8 +8,7 @@
 #include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace dense_array_tier_test {
+namespace keras_sparse::dense_array_tier_test {
 
 std::unique_ptr<Initializer> Uniform() {
   std::unique_ptr<Initializer> initializer;
@@ -106,5 +105,4 @@ TEST(DenseArrayTier, RefusesASizeThatNoMachineHas) {
                                              *Uniform(), &executor, &tier)));
 }
 
-}  // namespace dense_array_tier_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::dense_array_tier_test

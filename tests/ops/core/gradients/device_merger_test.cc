@@ -7,8 +7,7 @@
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace device_merger_test {
+namespace keras_sparse::device_merger_test {
 
 using cuda_impl::DeviceMerger;
 
@@ -147,5 +146,4 @@ TEST(DeviceMerger, RefusesSplitsThatDoNotRise) {
                         DeviceMerger::Create({none.gpu}, device.get(), &merger)));
 }
 
-}  // namespace device_merger_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::device_merger_test

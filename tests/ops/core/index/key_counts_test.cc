@@ -7,8 +7,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace key_counts_test {
+namespace keras_sparse::key_counts_test {
 
 // Places are hashes, so that tests can choose them.
 constexpr HashSecret kNone = {0, 1};
@@ -135,5 +134,4 @@ TEST(KeyCounts, CannotBeFlooded) {
   EXPECT_LT(seconds(/*shift=*/0), 20 * seconds(/*shift=*/40) + 0.1);
 }
 
-}  // namespace key_counts_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::key_counts_test

@@ -12,8 +12,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace apply_changes_test {
+namespace keras_sparse::apply_changes_test {
 
 constexpr int64_t kDim = 4;
 
@@ -178,5 +177,4 @@ TEST(ApplyChanges, RefusesWhatDoesNotGoOnAndChangesNothing) {
   EXPECT_EQ(ExportRaw(trained.get()), before);
 }
 
-}  // namespace apply_changes_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::apply_changes_test

@@ -7,8 +7,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace apply_test {
+namespace keras_sparse::apply_test {
 
 TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
   const TableOptions options = Dynamic(2);
@@ -219,5 +218,4 @@ TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
   }
 }
 
-}  // namespace apply_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::apply_test

@@ -6,8 +6,7 @@
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace deferred_updates_in_steps_test {
+namespace keras_sparse::deferred_updates_in_steps_test {
 
 constexpr int64_t kRows = 24;
 
@@ -50,5 +49,4 @@ TEST(DeferredUpdatesInSteps, AreMadeAsOnTheCpu) {
   }
 }
 
-}  // namespace deferred_updates_in_steps_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_updates_in_steps_test

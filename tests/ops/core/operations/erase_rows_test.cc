@@ -16,8 +16,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace erase_rows_test {
+namespace keras_sparse::erase_rows_test {
 
 std::set<int64_t> ErasedKeys(EmbeddingTable* table) {
   const std::vector<int64_t> keys = TableSnapshot(table).ErasedKeys();
@@ -201,5 +200,4 @@ TEST(CompactTiers, LeavesNoByteOfRowsThatHaveGoneOrComeUp) {
   EXPECT_TRUE(IsOk(CompactTiers(*OpenWithRule(Options(10, 1), SgdRule()))));
 }
 
-}  // namespace erase_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::erase_rows_test

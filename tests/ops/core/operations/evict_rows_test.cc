@@ -13,8 +13,7 @@
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace evict_rows_test {
+namespace keras_sparse::evict_rows_test {
 
 using Row = std::vector<float>;
 using AgeOfKey = std::map<int64_t, uint32_t>;
@@ -174,7 +173,7 @@ TEST(Age, IsZeroForAnImportedRowThatComesWithoutOne) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
   PassSteps(table.get(), {1}, 4);
   const std::vector<int64_t> keys = {2, 3};
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 2, Row{8, 9}.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), keys, {8, 9})));
   EXPECT_EQ(Ages(*table), (AgeOfKey{{1, 4}, {2, 0}, {3, 0}}));
 }
 
@@ -222,5 +221,4 @@ TEST(Age, ComesBackWithTheRow) {
   }
 }
 
-}  // namespace evict_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::evict_rows_test

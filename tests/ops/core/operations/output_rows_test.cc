@@ -7,8 +7,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace output_rows_test {
+namespace keras_sparse::output_rows_test {
 
 constexpr int64_t kBags = 300;
 constexpr int64_t kWidths[] = {1, 4, 5, 8, 32};
@@ -132,5 +131,4 @@ TEST(OutputRows, GradientsAreReadAmongOthersInAnyType) {
   });
 }
 
-}  // namespace output_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::output_rows_test

@@ -7,8 +7,7 @@
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace pool_rows_test {
+namespace keras_sparse::pool_rows_test {
 
 using cuda_impl::PoolRequest;
 using cuda_impl::PoolRows;
@@ -201,5 +200,4 @@ TEST(WeightsGradient, GivesTheBitsOfTheCpu) {
   });
 }
 
-}  // namespace pool_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::pool_rows_test

@@ -3,7 +3,6 @@
 
 #include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/hbm_stacks.h"
@@ -11,8 +10,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace promote_rows_test {
+namespace keras_sparse::promote_rows_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRows = 3000;
@@ -144,5 +142,4 @@ TEST(PromoteRows, OfAStaticTableAreAllAbove) {
                         PromoteRows(table.get(), &outside, 1, Inline(), &promotion)));
 }
 
-}  // namespace promote_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::promote_rows_test

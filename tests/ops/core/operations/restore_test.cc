@@ -12,8 +12,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace restore_test {
+namespace keras_sparse::restore_test {
 
 TableOptions WithAges(int64_t dim) {
   TableOptions options = Dynamic(dim);
@@ -32,10 +31,8 @@ void ImportRaw(EmbeddingTable* table, const StoredRecords& records, size_t piece
   std::vector<int64_t> keys;
   std::vector<float> words;
   const auto import_piece = [&] {
-    const auto n = static_cast<int64_t>(keys.size());
-    if (n == 0) return;
-    const int64_t width = static_cast<int64_t>(words.size()) / n;
-    ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), n, words.data(), width, &executor)));
+    if (keys.empty()) return;
+    ASSERT_TRUE(IsOk(ImportAll(table, keys, words, &executor)));
     keys.clear();
     words.clear();
   };
@@ -147,5 +144,4 @@ TEST(Restore, OfATableWithoutARuleKeepsItsAges) {
   EXPECT_EQ(ExportRaw(restored.get()), ExportRaw(saved.get()));
 }
 
-}  // namespace restore_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::restore_test

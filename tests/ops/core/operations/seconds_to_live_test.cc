@@ -8,8 +8,7 @@
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 
-namespace keras_sparse {
-namespace seconds_to_live_test {
+namespace keras_sparse::seconds_to_live_test {
 
 using AgeOfKey = std::map<int64_t, uint32_t>;
 
@@ -180,5 +179,4 @@ TEST(SecondsToLive, AreOfTablesThatKeepThem) {
                         EmbeddingTable::Open(ageless, Inline(), &table)));
 }
 
-}  // namespace seconds_to_live_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::seconds_to_live_test

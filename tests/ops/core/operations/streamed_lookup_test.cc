@@ -6,8 +6,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace streamed_lookup_test {
+namespace keras_sparse::streamed_lookup_test {
 
 constexpr int64_t kManyFloats = int64_t{9} << 20;  // 38 MB
 
@@ -101,5 +100,4 @@ TEST(CountOutputs, CountsAllLookupsOfAStepHoweverTheyAreSpreadOverOps) {
   EXPECT_EQ(CountOutputs({}), 0);
 }
 
-}  // namespace streamed_lookup_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::streamed_lookup_test

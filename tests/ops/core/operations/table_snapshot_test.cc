@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -16,8 +15,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace table_snapshot_test {
+namespace keras_sparse::table_snapshot_test {
 
 using Keys = std::set<int64_t>;
 
@@ -275,5 +273,4 @@ TEST(TableSnapshot, GivesTheStateOfOneVersionOrFails) {
   trainer.join();
 }
 
-}  // namespace table_snapshot_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::table_snapshot_test

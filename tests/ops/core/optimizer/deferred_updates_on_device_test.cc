@@ -13,8 +13,7 @@
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace deferred_updates_on_device_test {
+namespace keras_sparse::deferred_updates_on_device_test {
 
 using cuda_impl::CatchUpRecords;
 using cuda_impl::HistoryOnDevice;
@@ -268,5 +267,4 @@ TEST(CatchUp, RefusesARuleWithoutAKernel) {
       IsOk(CatchUpRecords(*none, &history, {}, nullptr, 0, device.get())));  // has none to make
 }
 
-}  // namespace deferred_updates_on_device_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_updates_on_device_test

@@ -9,8 +9,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace deferred_updates_test {
+namespace keras_sparse::deferred_updates_test {
 
 struct Step {
   double weight;
@@ -283,5 +282,4 @@ TEST(DeferredUpdates, ThatDecayShrinkAtAnyScale) {
   }
 }
 
-}  // namespace deferred_updates_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_updates_test

@@ -7,8 +7,7 @@
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace history_test {
+namespace keras_sparse::history_test {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kDim = 3;
@@ -126,5 +125,4 @@ INSTANTIATE_TEST_SUITE_P(Rules, History, ::testing::ValuesIn(Cases()), [](const 
   return each.param.rule.rule + (each.param.rule.weight_decay == 0 ? "" : "_with_decay");
 });
 
-}  // namespace history_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::history_test

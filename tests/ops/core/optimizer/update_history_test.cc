@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace update_history_test {
+namespace keras_sparse::update_history_test {
 
 TEST(UpdateHistory, KeepsStepsWithTheSameNumbersAsARun) {
   UpdateHistory log;
@@ -53,5 +52,4 @@ TEST(UpdateHistory, ForgetsTheStepsSoFar) {
   EXPECT_EQ(log.numbers(), (std::vector<float>{2}));
 }
 
-}  // namespace update_history_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::update_history_test

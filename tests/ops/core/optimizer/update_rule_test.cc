@@ -6,8 +6,7 @@
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace update_rule_test {
+namespace keras_sparse::update_rule_test {
 
 std::unique_ptr<UpdateRule> Create(const RuleOptions& options) {
   std::unique_ptr<UpdateRule> rule;
@@ -251,5 +250,4 @@ TEST(RecordLayout, WithoutAStepWritesBehindNoRecord) {
   EXPECT_EQ(layout.LastStep(record.data()), 0);
 }
 
-}  // namespace update_rule_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::update_rule_test

@@ -6,8 +6,7 @@
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace hbm_records_test {
+namespace keras_sparse::hbm_records_test {
 
 constexpr int64_t kUnlimited = kMostHbmRows;
 
@@ -152,5 +151,4 @@ TEST(HbmRecords, StayAsTheyAreIfTheyCannotGrow) {
   EXPECT_EQ(Read(records, 0, num_rows), words);
 }
 
-}  // namespace hbm_records_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_records_test

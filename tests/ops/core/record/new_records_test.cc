@@ -7,8 +7,7 @@
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace new_records_test {
+namespace keras_sparse::new_records_test {
 
 using cuda_impl::InitializeRecords;
 using cuda_impl::LayOutRecords;
@@ -131,5 +130,4 @@ TEST(NewRecords, KeepTheirRowsWhenLaidOutAnew) {
   }
 }
 
-}  // namespace new_records_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::new_records_test

@@ -10,8 +10,7 @@
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace compact_test {
+namespace keras_sparse::compact_test {
 
 TEST(Compact, OfAStoreInMemoryHasNothingToDo) {
   const TempFolder folder;
@@ -75,5 +74,4 @@ TEST(Compact, TriesOnceMoreWhatTheDiskHadNoRoomFor) {
   EXPECT_EQ(WalkStore(store, 100), tracked.held());
 }
 
-}  // namespace compact_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::compact_test

@@ -12,8 +12,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace instrumented_store_test {
+namespace keras_sparse::instrumented_store_test {
 
 TEST(InstrumentedStore, KeepsTheContractOfAStore) {
   CheckStore([](int64_t record_bytes) {
@@ -97,5 +96,4 @@ TEST(TierStatsOfATable, TellWhereRowsAreAndWhichWayTheyWent) {
   ::unsetenv("KERAS_SPARSE_EVICTION_THREADS");
 }
 
-}  // namespace instrumented_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::instrumented_store_test

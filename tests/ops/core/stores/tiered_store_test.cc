@@ -9,8 +9,7 @@
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace tiered_store_test {
+namespace keras_sparse::tiered_store_test {
 
 constexpr int64_t kBytes = 12;
 
@@ -238,5 +237,4 @@ TEST(TieredStore, ShowsEveryRowWhileItMoves) {
   CheckMovingRows(three.get(), 200);
 }
 
-}  // namespace tiered_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tiered_store_test

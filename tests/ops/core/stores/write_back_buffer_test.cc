@@ -13,9 +13,9 @@
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/temp_folder.h"
+#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace write_back_buffer_test {
+namespace keras_sparse::write_back_buffer_test {
 
 constexpr int64_t kMuch = int64_t{1} << 30;
 constexpr int64_t kRecordBytes = 100;
@@ -228,30 +228,25 @@ TEST(WriteBackBuffer, GivesEachThreadWhatItHasPut) {
   ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &ssd)));
   WriteBackBuffer store(std::move(ssd), &pool, 50000);
   std::vector<StoredRecords> expected(3);
-  std::vector<std::thread> threads;
-  for (int64_t t = 0; t < 3; ++t) {
-    threads.emplace_back([&, t] {
-      StoredRecords& mine = expected[static_cast<size_t>(t)];
-      std::mt19937_64 random(static_cast<uint64_t>(t));
-      for (int64_t i = 0; i < 150; ++i) {
-        const std::vector<int64_t> keys = RandomIds(40, t * 1000, t * 1000 + 200, random());
-        if (random() % 4 == 0) {
-          ASSERT_TRUE(IsOk(store.Erase(keys.data(), 40)));
-          for (const int64_t key : keys) mine.erase(key);
-        } else {
-          ASSERT_TRUE(IsOk(PutRecords(&store, keys, i)));
-          for (const int64_t key : keys) mine[key] = MakeRecord(key, i, kRecordBytes);
-        }
-        ExpectStored(store, RandomIds(60, t * 1000, t * 1000 + 200, random()), mine);
+  InThreads(3, [&](int64_t t) {
+    StoredRecords& mine = expected[static_cast<size_t>(t)];
+    std::mt19937_64 random(static_cast<uint64_t>(t));
+    for (int64_t i = 0; i < 150; ++i) {
+      const std::vector<int64_t> keys = RandomIds(40, t * 1000, t * 1000 + 200, random());
+      if (random() % 4 == 0) {
+        ASSERT_TRUE(IsOk(store.Erase(keys.data(), 40)));
+        for (const int64_t key : keys) mine.erase(key);
+      } else {
+        ASSERT_TRUE(IsOk(PutRecords(&store, keys, i)));
+        for (const int64_t key : keys) mine[key] = MakeRecord(key, i, kRecordBytes);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      ExpectStored(store, RandomIds(60, t * 1000, t * 1000 + 200, random()), mine);
+    }
+  });
   StoredRecords all;
   for (const StoredRecords& each : expected) all.insert(each.begin(), each.end());
   EXPECT_EQ(store.num_rows(), static_cast<int64_t>(all.size()));
   EXPECT_EQ(WalkStore(store, 100), all);
 }
 
-}  // namespace write_back_buffer_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::write_back_buffer_test

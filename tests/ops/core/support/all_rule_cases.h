@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_ALL_RULE_CASES_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_ALL_RULE_CASES_H_
 
-#include <string>
 #include <vector>
 
 #include "tests/ops/core/support/adam_rule_cases.h"

@@ -34,12 +34,6 @@ inline std::string MakeRecord(int64_t key, int64_t version, int64_t record_bytes
   return record;
 }
 
-inline std::vector<int64_t> Range(int64_t first, int64_t last) {
-  std::vector<int64_t> keys;
-  for (int64_t key = first; key < last; ++key) keys.push_back(key);
-  return keys;
-}
-
 inline StoredRecords Records(const std::vector<int64_t>& keys, int64_t version,
                              int64_t record_bytes) {
   StoredRecords records;

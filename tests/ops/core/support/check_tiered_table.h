@@ -47,8 +47,7 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
     ASSERT_EQ(Bits(Lookup(tiered.get(), read, &executor)), Bits(Lookup(plain.get(), read)));
     if (step % 20 == 0) {
       for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-        ASSERT_TRUE(IsOk(
-            ImportRows(table, read.data(), 300, RandomFloats(300 * 7, seed).data(), 7, &executor)));
+        ASSERT_TRUE(IsOk(ImportAll(table, read, RandomFloats(300 * 7, seed), &executor)));
       }
     }
     if (step % 15 == 0) {

@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
 
 #include <map>
-#include <utility>
 
 #include "ops/core/admission/admission_filter.h"
 #include "ops/core/operations/set_filter.h"

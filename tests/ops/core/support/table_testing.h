@@ -4,12 +4,12 @@
 
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/ids/bags.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
@@ -131,6 +131,14 @@ inline Status Apply(EmbeddingTable* table, const std::vector<float>& numbers,
   const ApplyRequest request = Request(table, ids, NoBags(ids), grads, numbers);
   const bool is_on_device = table->options().storage.device != nullptr;
   return (is_on_device ? ApplyOnDevice : ApplyGradients)({request}, executor);
+}
+
+// Rows of these keys, or their whole records.
+inline Status ImportAll(EmbeddingTable* table, const std::vector<int64_t>& keys,
+                        const std::vector<float>& records, Executor* executor = Inline()) {
+  const auto n = static_cast<int64_t>(keys.size());
+  const int64_t width = static_cast<int64_t>(records.size()) / n;
+  return ImportRows(table, keys.data(), n, records.data(), width, executor);
 }
 
 // Steps without a gradient.

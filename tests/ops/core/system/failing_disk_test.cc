@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/write_back_buffer.h"
@@ -17,8 +16,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace failing_disk_test {
+namespace keras_sparse::failing_disk_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRows = 600;
@@ -128,9 +126,8 @@ TEST_P(FailingDisk, FailsAnUpdateOfSeveralTablesAsAWhole) {
 TEST_P(FailingDisk, FailsAnImportThatKeepsSlots) {
   const std::vector<int64_t> ids = RandomIds(300, 0, kRows - 1, 2);
   const std::vector<float> rows = RandomFloats(300 * kDim, 3);
-  CheckThatFailsAlone(
-      [&] { return ImportRows(table_.get(), ids.data(), 300, rows.data(), kDim, Inline()); });
-  ASSERT_TRUE(IsOk(ImportRows(plain_.get(), ids.data(), 300, rows.data(), kDim, Inline())));
+  CheckThatFailsAlone([&] { return ImportAll(table_.get(), ids, rows); });
+  ASSERT_TRUE(IsOk(ImportAll(plain_.get(), ids, rows)));
   EXPECT_EQ(ExportAll(*table_), ExportAll(*plain_));
 }
 
@@ -228,5 +225,4 @@ TEST(FailingDiskOpen, NamesASegmentThatCannotBeRead) {
   EXPECT_EQ(keys, (std::vector<int64_t>{3, 4}));
 }
 
-}  // namespace failing_disk_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::failing_disk_test

@@ -22,8 +22,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace fuzz_test {
+namespace keras_sparse::fuzz_test {
 
 // --- What ranks send each other ------------------------------------------------------------------
 
@@ -280,5 +279,4 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"DynamicUpdates", [] { return OfUpdates(-1); }}),
     [](const auto& param) { return param.param.name; });
 
-}  // namespace fuzz_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::fuzz_test

@@ -10,8 +10,7 @@
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace hbm_room_test {
+namespace keras_sparse::hbm_room_test {
 
 constexpr int64_t kDim = 4;
 
@@ -123,5 +122,4 @@ TEST(CheckUpdate, SaysThatTheGpuHasNoRoom) {
       [] {}, 2);
 }
 
-}  // namespace hbm_room_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_room_test

@@ -1,9 +1,7 @@
 // Tables in a GPU's memory, by the operations that all tables have: each is the table in memory.
-#include <cmath>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
@@ -11,8 +9,7 @@
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_access.h"
 
-namespace keras_sparse {
-namespace hbm_table_test {
+namespace keras_sparse::hbm_table_test {
 
 constexpr int64_t kDim = 7;
 
@@ -72,8 +69,7 @@ TEST(HbmTable, IsTheStaticTableInMemoryForEveryRule) {
     }
     tables.ExpectSame();
     for (EmbeddingTable* table : tables.both()) {
-      ASSERT_TRUE(IsOk(ImportRows(table, std::vector<int64_t>{3, 59, 3}.data(), 3,
-                                  RandomFloats(3 * kDim, 1).data(), kDim, Inline())));
+      ASSERT_TRUE(IsOk(ImportAll(table, {3, 59, 3}, RandomFloats(3 * kDim, 1))));
     }
     tables.ExpectSame();
     for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(ClearRows(table, Inline())));
@@ -203,8 +199,7 @@ TEST(HbmTable, RefusesRowsBeyondItsSizeBeforeItMakesAny) {
   options.storage = OnGpu();
   options.storage.sizes = {100 * 64};
   const auto table = OpenWithRule(options, AdagradRule(0.1));
-  std::vector<int64_t> ids;
-  for (int64_t key = 0; key < 300; ++key) ids.push_back(key);
+  std::vector<int64_t> ids = Range(0, 300);
   const std::vector<float> grads = RandomFloats(300 * kDim, 1);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
                         "`storage_size` must hold all rows of table",
@@ -264,12 +259,10 @@ TEST(HbmTable, HasNoRowWithoutContentWhateverMemoryIsMissing) {
 TEST(HbmTable, ReadsNoRowWhileOthersWaitForRoom) {
   const emulated::Options before = emulated::options();
   const Pair tables(Dynamic(kDim), SgdRule());
-  std::vector<int64_t> keys;
-  for (int64_t key = 0; key < 3000; ++key) keys.push_back(key);
+  const std::vector<int64_t> keys = Range(0, 3000);
   emulated::options().memory = size_t{1100} << 10;
   for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(
-        ImportRows(table, keys.data(), 3000, RandomFloats(3000 * kDim, 1).data(), kDim, Inline())));
+    ASSERT_TRUE(IsOk(ImportAll(table, keys, RandomFloats(3000 * kDim, 1))));
   }
   std::vector<float> rows(kDim);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "3000 rows that wait for room",
@@ -300,5 +293,4 @@ TEST(HbmTable, IsReadByManyThreadsWhileItIsUpdated) {
   EXPECT_EQ(Lookup(table.get(), ids), std::vector<float>(ids.size() * kDim, 20));
 }
 
-}  // namespace hbm_table_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_table_test

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
@@ -11,8 +10,7 @@
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace hbm_tiers_fault_test {
+namespace keras_sparse::hbm_tiers_fault_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRows = 600;
@@ -152,7 +150,7 @@ TEST_F(HbmTiersFault, HoldsWhatAnImportBringsToAFullGpu) {
   const std::vector<float> records = RandomFloats(5000 * 2 * kDim, 6);
   emulated::options().allocations_left = 0;
   for (EmbeddingTable* table : both()) {
-    ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 5000, records.data(), 2 * kDim, Inline())));
+    ASSERT_TRUE(IsOk(ImportAll(table, keys, records)));
   }
   emulated::options().allocations_left = INT64_MAX;
   ExpectSame();
@@ -187,5 +185,4 @@ TEST(HbmTiersThreads, ReadRowsWhileTheyMove) {
   EXPECT_GT(TierStatsOf(*table)[0].promotions, 16);
 }
 
-}  // namespace hbm_tiers_fault_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_tiers_fault_test

@@ -2,7 +2,6 @@
 // floats of all types. Builds for different processors print the same.
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string>

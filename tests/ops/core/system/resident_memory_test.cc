@@ -14,8 +14,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace resident_memory_test {
+namespace keras_sparse::resident_memory_test {
 
 // Sanitizers keep memory of their own beside all that is allocated, and what is freed for a while.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -80,5 +79,4 @@ TEST_P(ResidentMemory, OfATableOverAnSsdIsWhatItsTiersSay) {
 INSTANTIATE_TEST_SUITE_P(Strategies, ResidentMemory, ::testing::Values("LRU", "LFU"),
                          [](const auto& param) { return param.param; });
 
-}  // namespace resident_memory_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::resident_memory_test

@@ -5,8 +5,7 @@
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace stuck_store_test {
+namespace keras_sparse::stuck_store_test {
 
 constexpr int64_t kRecordBytes = 100;
 constexpr int64_t kMuch = int64_t{1} << 30;
@@ -92,5 +91,4 @@ TEST(StuckStore, WritesNothingWhereNothingOfAStuckChangeIsLeft) {
   EXPECT_TRUE(IsOk(store.LinkFiles(folder / "x-", &files)));
 }
 
-}  // namespace stuck_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::stuck_store_test

@@ -24,8 +24,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace tier_stress_test {
+namespace keras_sparse::tier_stress_test {
 
 constexpr int64_t kDim = 16;
 constexpr int64_t kKeys = 1000;  // of each thread that updates
@@ -285,5 +284,4 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(Stacks, TierStress, ::testing::ValuesIn(Cases()),
                          [](const auto& param) { return param.param.name; });
 
-}  // namespace tier_stress_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tier_stress_test

@@ -10,8 +10,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace tiered_eviction_test {
+namespace keras_sparse::tiered_eviction_test {
 
 // What rows are evicted by.
 enum class By { kSteps, kSeconds, kWeight };
@@ -111,5 +110,4 @@ TEST(HbmEviction, IsThatFromMemoryBitForBit) {
   CheckEviction(HbmOver({"dram", "ssdhash"}, 8000, 40000), "adam", By::kSeconds);
 }
 
-}  // namespace tiered_eviction_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tiered_eviction_test

@@ -10,8 +10,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace embedding_table_test {
+namespace keras_sparse::embedding_table_test {
 
 TEST(EmbeddingTable, RefusesSizesThatMakeNoTable) {
   std::unique_ptr<EmbeddingTable> table;
@@ -145,5 +144,4 @@ TEST(EmbeddingTable, DemotesNothingWithoutALowerTier) {
                         Demote(Open(Dynamic(2)).get(), &key, 1)));
 }
 
-}  // namespace embedding_table_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::embedding_table_test

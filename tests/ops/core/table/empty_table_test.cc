@@ -8,8 +8,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace empty_table_test {
+namespace keras_sparse::empty_table_test {
 
 TEST(EmptyTable, IsStaticAndHoldsNothing) {
   const auto table = Open(Options(0, 3));
@@ -67,5 +66,4 @@ TEST(EmptyTable, IsSavedAndRestored) {
   EXPECT_TRUE(IsOk(ImportRows(other.get(), nullptr, 0, nullptr, 3, Inline())));
 }
 
-}  // namespace empty_table_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::empty_table_test

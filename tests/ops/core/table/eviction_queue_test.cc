@@ -19,8 +19,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace eviction_queue_test {
+namespace keras_sparse::eviction_queue_test {
 
 using Row = std::vector<float>;
 using Keys = std::vector<int64_t>;
@@ -288,5 +287,4 @@ TEST(EvictionQueue, GivesTheRowsBeyondTheLimit) {
             StatusCode::kFailedPrecondition);
 }
 
-}  // namespace eviction_queue_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::eviction_queue_test

@@ -15,8 +15,7 @@
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace lower_tier_test {
+namespace keras_sparse::lower_tier_test {
 
 // A table whose rows are (row, accumulator) of one float each, over a store that the test can see.
 struct Tiered {
@@ -56,7 +55,7 @@ TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
         const std::vector<int64_t> keys = RandomIds(20, -200, 200, seed + 4);
         const std::vector<float> rows = RandomFloats(20 * dim, seed);
         for (EmbeddingTable* table : {tiered.table.get(), plain.get()}) {
-          ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 20, rows.data(), dim, &executor)));
+          ASSERT_TRUE(IsOk(ImportAll(table, keys, rows, &executor)));
         }
       }
       ASSERT_EQ(NumRowsOf(*tiered.table), NumRowsOf(*plain));
@@ -143,8 +142,7 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
       FailsWith(StatusCode::kDataLoss, "record 3 is damaged",
                 LookupRows({{table.get(), ids.data(), NoBags(ids), row.data()}}, Inline())));
   EXPECT_EQ(Apply(table.get(), {0.1f}, {2, 1}, {1, 1}).code(), StatusCode::kDataLoss);
-  EXPECT_EQ(ImportRows(table.get(), ids.data(), 1, row.data(), 1, Inline()).code(),
-            StatusCode::kDataLoss);
+  EXPECT_EQ(ImportAll(table.get(), ids, row).code(), StatusCode::kDataLoss);
   store->puts_left = 0;
   EXPECT_TRUE(
       FailsWith(StatusCode::kResourceExhausted, "the disk is full", Demote(table.get(), {2})));
@@ -194,5 +192,4 @@ TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   EXPECT_EQ(saved.Load(), ExportRaw(table.get()));
 }
 
-}  // namespace lower_tier_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::lower_tier_test

@@ -11,8 +11,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace tier_stack_test {
+namespace keras_sparse::tier_stack_test {
 
 // Rows 0 to 4999, of which the even ones are below.
 std::unique_ptr<EmbeddingTable> OpenHalfBelow(std::unique_ptr<RowStore> store) {
@@ -68,5 +67,4 @@ TEST(TierStack, DropsNoRowOfTheFirstTierWhereItCannotDropThoseBelow) {
   EXPECT_EQ(tiers.AreAbove(1, {1, 2, 3, 4}), (std::vector<bool>{false, false, true, true}));
 }
 
-}  // namespace tier_stack_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tier_stack_test

@@ -12,8 +12,7 @@
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 
-namespace keras_sparse {
-namespace hbm_limit_test {
+namespace keras_sparse::hbm_limit_test {
 
 constexpr int64_t kRecordBytes = 36;
 constexpr int64_t kRowBytes = 64 + 32;
@@ -152,5 +151,4 @@ TEST(HbmLimit, IsOfRecordsAloneWithoutLowerTiers) {
   EXPECT_TRUE(excess.keys.empty());
 }
 
-}  // namespace hbm_limit_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_limit_test

@@ -8,8 +8,7 @@
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace ssd_compact_test {
+namespace keras_sparse::ssd_compact_test {
 
 TEST(SsdCompact, LeavesNoByteOfWhatHasGone) {
   BackgroundPool pool(1);
@@ -170,5 +169,4 @@ TEST(SsdCompact, RunsBesideChangesAndLinks) {
   EXPECT_EQ(tracked.gone().CountIn(folder), 0);
 }
 
-}  // namespace ssd_compact_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_compact_test

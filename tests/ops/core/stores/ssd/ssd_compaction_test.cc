@@ -17,8 +17,7 @@
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace ssd_compaction_test {
+namespace keras_sparse::ssd_compaction_test {
 
 constexpr int64_t kRecordBytes = 100;
 
@@ -187,5 +186,4 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
   for (const size_t t : {0, 1}) EXPECT_EQ(ExportAll(*tables[t]), ExportAll(*plain[t])) << t;
 }
 
-}  // namespace ssd_compaction_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_compaction_test

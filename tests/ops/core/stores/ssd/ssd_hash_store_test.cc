@@ -8,8 +8,7 @@
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace ssd_hash_store_test {
+namespace keras_sparse::ssd_hash_store_test {
 
 constexpr int64_t kStride = 12;  // beside the record
 
@@ -226,5 +225,4 @@ TEST_P(SsdHashStoreTest, ServesReadersWhileItIsWrittenAndCompacted) {
   EXPECT_GT(store->compacted_bytes(), 0);
 }
 
-}  // namespace ssd_hash_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_hash_store_test
