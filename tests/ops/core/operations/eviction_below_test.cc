@@ -109,13 +109,7 @@ TEST(EvictionBelow, GivesRoomToATableWhoseDiskIsFull) {
 TEST(EvictionBelow, ChangesNothingIfATierCannotBeRead) {
   const TempFolder folder;
   FaultyFileSystem file_system;
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
-  options.segment_bytes = 4096;
-  std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  auto store = OpenSsd(SsdOf(folder / "store", kRecordBytes, 4096, &file_system));
   const auto table = TableOver(std::move(store));
   const std::vector<int64_t> keys = Range(0, 2000);
   ASSERT_TRUE(IsOk(Subtract(table.get(), keys, Row(2000, 1))));

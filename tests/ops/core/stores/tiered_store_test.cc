@@ -184,13 +184,7 @@ TEST(TieredStore, ReportsATierThatFailsAndLosesNothing) {
 // A few rows in memory over an SSD.
 std::unique_ptr<RowStore> OverSsd(const std::string& folder, int64_t upper_rows,
                                   FileSystem* file_system) {
-  SsdHashOptions options;
-  options.file_system = file_system;
-  options.folder = folder;
-  options.record_bytes = kBytes;
-  options.segment_bytes = 512;
-  std::unique_ptr<RowStore> lower;
-  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &lower)));
+  auto lower = OpenSsd(SsdOf(folder, kBytes, 512, file_system));
   std::unique_ptr<RowStore> store;
   EXPECT_TRUE(IsOk(TieredStore::Open(std::make_unique<SmallStore>(kBytes, upper_rows),
                                      std::move(lower), &store)));

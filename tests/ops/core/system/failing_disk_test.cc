@@ -11,6 +11,7 @@
 #include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
+#include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -27,13 +28,7 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
  protected:
   // Rows 0 to 499 on the disk, those from 500 on in memory, and another table that has all there.
   FailingDisk() : table_(OpenWithRule(Dynamic(kDim), AdagradRule(0.1))) {
-    SsdHashOptions options;
-    options.file_system = &file_system_;
-    options.folder = folder_ / "store";
-    options.record_bytes = kRecordBytes;
-    options.segment_bytes = 4096;
-    std::unique_ptr<RowStore> store;
-    EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+    auto store = OpenSsd(SsdOf(folder_ / "store", kRecordBytes, 4096, &file_system_));
     if (GetParam()) {
       store = std::make_unique<WriteBackBuffer>(std::move(store), &pool_, int64_t{1} << 20);
     }
@@ -168,10 +163,7 @@ TEST_P(FailingDisk, KeepsFilesThatCannotBeRemovedUntilTheTableEnds) {
 TEST(FailingDiskOpen, NamesWhatFailsAndLeavesNothing) {
   const TempFolder folder;
   FaultyFileSystem file_system;
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
+  SsdHashOptions options = SsdOf(folder / "store", kRecordBytes, 4096, &file_system);
   std::unique_ptr<RowStore> store;
   file_system.folders_left = 0;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
@@ -192,12 +184,7 @@ TEST(FailingDiskOpen, NamesWhatFailsAndLeavesNothing) {
 TEST(FailingDiskOpen, NamesASegmentThatCannotBeRead) {
   const TempFolder folder;
   FaultyFileSystem file_system;
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
-  std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  auto store = OpenSsd(SsdOf(folder / "store", kRecordBytes, 4096, &file_system));
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 10), 1)));
   std::vector<LinkedFile> files;
   ASSERT_TRUE(IsOk(store->LinkFiles(folder / "x-", &files)));

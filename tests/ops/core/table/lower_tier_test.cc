@@ -168,13 +168,7 @@ TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   const TempFolder folder;
   FaultyFileSystem file_system;
   const auto table = OpenWithRule(Dynamic(8), SgdRule());
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = 32;
-  options.segment_bytes = 2048;
-  std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  auto store = OpenSsd(SsdOf(folder / "store", 32, 2048, &file_system));
   const RowStore* below = store.get();
   ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(store))));
   const std::vector<int64_t> ids = Range(0, 1000);

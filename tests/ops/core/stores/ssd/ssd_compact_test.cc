@@ -23,11 +23,7 @@ TEST(SsdCompact, LeavesNoByteOfWhatHasGone) {
 TEST(SsdCompact, LeavesNoByteOfWhatHasGonePastThePageCache) {
   const TempFolder folder;
   const TempFolder links;
-  SsdHashOptions options;
-  options.file_system = FileSystem::Posix();
-  options.folder = folder / "store";
-  options.record_bytes = kBytes;
-  options.segment_bytes = kSegmentBytes;
+  SsdHashOptions options = SsdOf(folder / "store", kBytes, kSegmentBytes);
   options.direct_io = true;
   std::unique_ptr<RowStore> store;
   const Status opened = SsdHashStore::Open(options, &store);
