@@ -18,6 +18,9 @@
 
 namespace keras_sparse::cuda_impl {
 
+// Lanes that multiply a row and a gradient.
+constexpr int kDotLanes = 8;
+
 // A reader of kFloats columns, Reader<kFloats>, is made of what a request reads (PooledRows), and
 // has
 //   Read(found, place, column)  the row of the id at a place, from one column on
