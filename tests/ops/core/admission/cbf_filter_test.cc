@@ -1,7 +1,6 @@
 #include <sys/sysinfo.h>
 
 #include <cmath>
-#include <map>
 
 #include "tests/ops/core/support/filter_testing.h"
 

@@ -1,4 +1,3 @@
-#include <map>
 
 #include "tests/ops/core/support/filter_testing.h"
 

@@ -1,9 +1,7 @@
 #include "ops/core/base/arena.h"
 
-#include <algorithm>
 #include <mutex>
 
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::arena_test {

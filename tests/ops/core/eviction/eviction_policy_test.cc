@@ -1,7 +1,6 @@
 #include "ops/core/eviction/eviction_policy.h"
 
 #include <cmath>
-#include <limits>
 
 #include "tests/ops/core/support/eviction_testing.h"
 

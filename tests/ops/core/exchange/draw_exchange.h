@@ -3,12 +3,8 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_DRAW_EXCHANGE_H_
 
 #include <algorithm>
-#include <cstdint>
-#include <random>
-#include <vector>
 
 #include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 
 namespace keras_sparse {
 

@@ -1,12 +1,7 @@
-#include <utility>
 
-#include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/device_blocks.h"
-#include "ops/core/exchange/return_gradients.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/exchange/draw_exchange.h"
-#include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 
 namespace keras_sparse::exchange_on_device_test {
 

@@ -1,10 +1,5 @@
-#include <algorithm>
-#include <map>
-#include <random>
 
 #include "tests/ops/core/exchange/draw_exchange.h"
-#include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::exchange_test {

@@ -7,7 +7,6 @@
 #include "ops/core/exchange/response_rows.h"
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/core/exchange/row_request.h"
-#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/exchange/placed_table.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_access.h"

@@ -1,7 +1,5 @@
 #include "ops/core/exchange/packed_slices.h"
 
-#include <limits>
-
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::packed_slices_test {

@@ -1,14 +1,9 @@
 #include "ops/core/exchange/prefetch_rounds.h"
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <random>
-#include <thread>
 
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::prefetch_rounds_test {

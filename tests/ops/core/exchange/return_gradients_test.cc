@@ -2,7 +2,6 @@
 
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 
 namespace keras_sparse::return_gradients_test {
 

@@ -1,12 +1,6 @@
 #include "ops/core/exchange/whole_batches.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
-
 #include "tests/ops/core/exchange/placed_table.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::whole_batches_test {
 

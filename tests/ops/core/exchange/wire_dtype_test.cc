@@ -1,8 +1,6 @@
 #include "ops/core/exchange/wire_dtype.h"
 
 #include <cmath>
-#include <limits>
-#include <random>
 
 #include "tests/ops/core/support/testing.h"
 

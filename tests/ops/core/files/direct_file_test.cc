@@ -1,11 +1,9 @@
 #include "ops/core/files/direct_file.h"
 
-#include <random>
 #include <thread>
 
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::direct_file_test {
 

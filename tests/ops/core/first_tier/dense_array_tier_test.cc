@@ -1,12 +1,8 @@
 #include "ops/core/first_tier/dense_array_tier.h"
 
-#include <limits>
 #include <numeric>
 
-#include "ops/core/record/initializer.h"
 #include "tests/ops/core/support/check_tier.h"
-#include "tests/ops/core/support/testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::dense_array_tier_test {
 

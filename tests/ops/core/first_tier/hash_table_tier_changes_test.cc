@@ -1,11 +1,7 @@
 // Which rows of a first tier have changed, while rows come and go and move.
-#include <random>
-#include <set>
 
 #include "ops/core/first_tier/hash_table_tier.h"
 #include "tests/ops/core/support/check_tier.h"
-#include "tests/ops/core/support/testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::hash_table_tier_changes_test {
 

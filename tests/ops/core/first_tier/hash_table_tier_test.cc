@@ -1,11 +1,7 @@
 #include "ops/core/first_tier/hash_table_tier.h"
 
-#include "ops/core/base/hash.h"
-#include "ops/core/record/initializer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tier.h"
-#include "tests/ops/core/support/testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::hash_table_tier_test {
 

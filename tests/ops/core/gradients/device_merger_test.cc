@@ -1,7 +1,5 @@
 #include "ops/core/gradients/device_merger.h"
 
-#include <map>
-
 #include "ops/core/gradients/row_segments.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/reference.h"

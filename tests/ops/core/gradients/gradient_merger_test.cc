@@ -1,8 +1,5 @@
 #include "ops/core/gradients/gradient_merger.h"
 
-#include <algorithm>
-#include <map>
-
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"

@@ -6,7 +6,6 @@
 
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::partition_gradients_test {
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::bags_test {
 

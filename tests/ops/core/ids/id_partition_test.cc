@@ -3,8 +3,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ops/core/base/executor.h"
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::id_partition_test {

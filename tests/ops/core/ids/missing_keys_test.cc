@@ -5,7 +5,6 @@
 
 #include "ops/core/index/hbm_row.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::missing_keys_test {
 

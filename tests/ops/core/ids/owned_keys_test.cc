@@ -1,7 +1,5 @@
 #include "ops/core/ids/owned_keys.h"
 
-#include <limits>
-
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::owned_keys_test {

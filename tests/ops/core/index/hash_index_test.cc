@@ -1,8 +1,6 @@
 #include "ops/core/index/hash_index.h"
 
 #include <algorithm>
-#include <limits>
-#include <random>
 #include <unordered_map>
 
 #include "ops/core/base/hash.h"

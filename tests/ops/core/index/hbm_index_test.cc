@@ -1,13 +1,11 @@
 #include "ops/core/index/hbm_index.h"
 
-#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ops/core/device/device_requests.h"
 #include "ops/core/index/hbm_index_find.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::hbm_index_test {
 

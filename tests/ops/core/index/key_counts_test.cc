@@ -1,9 +1,7 @@
 #include "ops/core/index/key_counts.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <random>
 
 #include "tests/ops/core/support/testing.h"
 

@@ -1,11 +1,8 @@
 #include "ops/core/index/vocabulary.h"
 
-#include <limits>
 #include <map>
-#include <random>
 #include <utility>
 
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::vocabulary_test {

@@ -1,7 +1,6 @@
 #include "ops/core/math/float_type.h"
 
 #include <cmath>
-#include <limits>
 
 #include "ops/core/math/vector_math.h"
 #include "tests/ops/core/support/testing.h"

@@ -1,9 +1,6 @@
 #include "ops/core/math/vector_functions.h"
 
 #include <cmath>
-#include <cstring>
-#include <limits>
-#include <random>
 
 #include "tests/ops/core/support/testing.h"
 

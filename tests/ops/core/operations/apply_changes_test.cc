@@ -1,16 +1,8 @@
 // ApplyChanges: a table in use follows a saved one that is trained on.
-#include <atomic>
-#include <cstring>
-#include <thread>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::apply_changes_test {
 

@@ -1,8 +1,6 @@
 #include "ops/core/operations/apply.h"
 
 #include "ops/core/gradients/gradient_merger.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"

@@ -2,18 +2,14 @@
 // ids.
 #include "ops/core/ids/cached_row_indices.h"
 
-#include <functional>
 #include <utility>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse::cached_row_indices_test {
 

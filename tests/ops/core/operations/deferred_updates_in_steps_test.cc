@@ -1,10 +1,7 @@
 // Steps and lookups of tables in a GPU's memory whose rows miss steps.
-#include <cmath>
 
-#include "ops/core/operations/update_rows.h"
 #include "tests/ops/core/device/table_twins.h"
 #include "tests/ops/core/support/all_rule_cases.h"
-#include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse::deferred_updates_in_steps_test {
 

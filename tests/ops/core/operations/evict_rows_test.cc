@@ -1,13 +1,6 @@
 // What a policy lets go, in memory; ages. tiered_eviction_test.cc has lower tiers.
 #include "ops/core/operations/evict_rows.h"
 
-#include <map>
-
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"

@@ -1,9 +1,6 @@
 // What a policy lets go goes from every tier, for good, and whatever else is going on there.
 #include <thread>
-#include <utility>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/tiered_store.h"
 #include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/eviction_testing.h"
@@ -11,7 +8,6 @@
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::eviction_below_test {

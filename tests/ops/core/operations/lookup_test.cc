@@ -1,8 +1,5 @@
 #include "ops/core/operations/lookup.h"
 
-#include <limits>
-
-#include "ops/core/operations/read_stats.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"

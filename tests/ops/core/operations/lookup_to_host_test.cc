@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 

@@ -1,7 +1,5 @@
 // Outputs and gradients whose rows lie among others, or are no floats.
 #include "ops/core/gradients/gradient_merger.h"
-#include "ops/core/operations/apply.h"
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"

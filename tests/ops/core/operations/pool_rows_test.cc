@@ -1,8 +1,5 @@
 #include "ops/core/operations/pool_rows.h"
 
-#include <limits>
-
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -1,10 +1,6 @@
 // Records read ahead of an op change nothing but when they are read, in whatever memory rows are.
 #include "ops/core/operations/prefetch_records.h"
 
-#include <atomic>
-#include <functional>
-#include <set>
-#include <thread>
 #include <utility>
 
 #include "ops/core/operations/clear_rows.h"
@@ -14,7 +10,6 @@
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::prefetch_records_test {
 

@@ -1,10 +1,7 @@
 // Tables that keep the ages of their rows in seconds.
-#include <map>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 

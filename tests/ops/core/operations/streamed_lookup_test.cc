@@ -1,7 +1,5 @@
 // Lookups whose outputs exceed the cache, and so are written past it.
-#include <algorithm>
 
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"

@@ -1,19 +1,9 @@
 #include "ops/core/operations/table_snapshot.h"
 
-#include <algorithm>
-#include <atomic>
-#include <fstream>
-#include <set>
-#include <thread>
-
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::table_snapshot_test {
 

@@ -3,7 +3,6 @@
 #include "ops/core/gradients/row_segments.h"
 #include "tests/ops/core/device/table_twins.h"
 #include "tests/ops/core/support/all_rule_cases.h"
-#include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse::update_rows_test {
 

@@ -1,8 +1,6 @@
 // Records that miss thousands of steps.
 #include "ops/core/optimizer/deferred_rule.h"
 
-#include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "tests/ops/core/support/all_rule_cases.h"

@@ -2,7 +2,6 @@
 // however many steps there are.
 #include <cmath>
 
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"

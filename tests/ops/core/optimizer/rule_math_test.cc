@@ -1,8 +1,4 @@
 // Every rule against its math in double precision, on tables whose rows are rarely touched.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
 
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -1,11 +1,8 @@
 // Records saved as they lay in the tiers, caught up by a rule made anew.
 #include "ops/core/optimizer/saved_rule.h"
 
-#include <limits>
-#include <random>
 #include <utility>
 
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"

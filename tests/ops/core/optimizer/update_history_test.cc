@@ -1,7 +1,5 @@
 #include "ops/core/optimizer/update_history.h"
 
-#include <limits>
-
 #include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::update_history_test {

@@ -1,8 +1,5 @@
 #include "ops/core/optimizer/update_rule.h"
 
-#include <limits>
-#include <map>
-
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 

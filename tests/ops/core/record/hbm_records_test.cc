@@ -4,7 +4,6 @@
 
 #include "ops/core/device/device_requests.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::hbm_records_test {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "ops/core/math/philox.h"
 #include "tests/ops/core/support/testing.h"

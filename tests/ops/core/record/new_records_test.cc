@@ -1,11 +1,8 @@
 #include "ops/core/record/new_records.h"
 
-#include <cstring>
-
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/record/initializer.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::new_records_test {
 

@@ -1,8 +1,5 @@
 #include "ops/core/staging/fingerprint.h"
 
-#include <cstring>
-
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 

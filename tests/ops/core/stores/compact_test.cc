@@ -1,7 +1,5 @@
 // Compact of stores over others, and of one in memory.
-#include <utility>
 
-#include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/instrumented_store.h"
 #include "ops/core/stores/tiered_store.h"
 #include "ops/core/stores/write_back_buffer.h"

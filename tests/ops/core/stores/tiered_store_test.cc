@@ -1,13 +1,8 @@
 #include "ops/core/stores/tiered_store.h"
 
-#include <utility>
-
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_moving_rows.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::tiered_store_test {
 

@@ -1,19 +1,11 @@
 #include "ops/core/stores/write_back_buffer.h"
 
 #include <chrono>
-#include <future>
-#include <random>
-#include <thread>
-#include <utility>
 
-#include "ops/core/stores/dram_store.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::write_back_buffer_test {
 

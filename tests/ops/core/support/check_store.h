@@ -2,10 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_STORE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_STORE_H_
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <functional>
 #include <map>
 
 #include "ops/core/base/hash.h"
@@ -13,7 +10,6 @@
 #include "ops/core/stores/row_store.h"
 #include "ops/core/stores/ssd/ssd_segment.h"
 #include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {

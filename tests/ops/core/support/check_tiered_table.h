@@ -2,15 +2,8 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
 
-#include <functional>
-
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/eviction_testing.h"
-#include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 

@@ -3,11 +3,9 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EVICTION_TESTING_H_
 
 #include <atomic>
-#include <map>
 
 #include "ops/core/eviction/eviction_policy.h"
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/export_rows.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {

@@ -2,8 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
 
-#include <map>
-
 #include "ops/core/admission/admission_filter.h"
 #include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/support/table_testing.h"

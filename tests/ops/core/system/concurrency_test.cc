@@ -1,18 +1,8 @@
 // Many threads on shared tables. Meant for the thread sanitizer, but checks values everywhere.
-#include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <functional>
-#include <random>
-#include <thread>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
-#include "ops/core/table/embedding_table.h"
-#include "ops/core/table/table_locks.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"

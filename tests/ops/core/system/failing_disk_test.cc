@@ -1,21 +1,12 @@
 // A disk below a table that cannot be read or written for a while: the error says where, nothing
 // has changed, and the next try works.
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <map>
-#include <utility>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/write_back_buffer.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::failing_disk_test {
 

@@ -1,14 +1,10 @@
 // What has changed in a table in a GPU's memory since it was saved: as in one in memory.
-#include <functional>
-#include <random>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::hbm_deltas_test {
 

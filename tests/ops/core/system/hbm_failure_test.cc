@@ -1,10 +1,8 @@
 // A GPU that fails in the midst of its work, or has no room for a table.
 #include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 #ifndef __CUDACC__
 namespace keras_sparse::hbm_failure_test {

@@ -1,12 +1,8 @@
 // Rows that come from outside into a table in a GPU's memory over lower tiers.
-#include <functional>
 
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse::hbm_imports_test {
 

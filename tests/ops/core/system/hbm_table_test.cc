@@ -1,7 +1,6 @@
 // Tables in a GPU's memory, by the operations that all tables have: each is the table in memory.
 
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/clear_rows.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"

@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/hbm_stacks.h"

@@ -1,9 +1,7 @@
 // A table in a GPU's memory over lower tiers is the table in memory alone, bit for bit.
-#include <set>
 #include <tuple>
 
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/read_stats.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"

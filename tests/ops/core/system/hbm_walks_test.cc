@@ -1,19 +1,14 @@
 // Random steps of four tables in a GPU's memory, whose updates take what a lookup of theirs has
 // found or not, whatever comes in between: they are the tables in memory.
-#include <functional>
 #include <utility>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::hbm_walks_test {

@@ -1,15 +1,11 @@
 // What tables say of their memory is what the system says of the process.
-#include <gtest/gtest.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 #include <cstdlib>
-#include <fstream>
 #include <numeric>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"

@@ -3,7 +3,6 @@
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::stuck_store_test {
 

@@ -1,21 +1,9 @@
 // What has changed since a checkpoint, over random training: it and what has gone make the
 // checkpoint into the table, bit for bit, and no other row is among it.
-#include <stdlib.h>
 
-#include <ostream>
-#include <random>
-#include <set>
-
-#include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::table_changes_test {
 

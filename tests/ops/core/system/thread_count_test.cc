@@ -1,9 +1,6 @@
 // One thread or many, the same bits.
-#include <stdlib.h>
 
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -1,10 +1,8 @@
 // Memory, persistent memory and a disk below it.
 #include <utility>
 
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_moving_rows.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 
 namespace keras_sparse::three_tiers_test {

@@ -1,16 +1,9 @@
 // A table over a small first tier and an SSD is the table in memory alone, bit for bit.
 #include <tuple>
 
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::tiered_table_test {
 

@@ -1,11 +1,6 @@
 // A table whose keys are admitted to their rows.
-#include <map>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/table_access.h"

@@ -1,12 +1,7 @@
 // A static table without rows: what a rank has of a table that has fewer rows than ranks.
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::empty_table_test {
 

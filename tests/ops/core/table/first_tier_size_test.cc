@@ -1,8 +1,6 @@
 // The size of a first tier: of memory alone it is the most there can be, over lower tiers it may be
 // exceeded while an update needs the rows.
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"

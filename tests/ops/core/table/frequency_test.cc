@@ -1,13 +1,7 @@
 // How often a row had a gradient, which a table keeps in the record.
-#include <map>
-#include <random>
-#include <set>
 
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::frequency_test {

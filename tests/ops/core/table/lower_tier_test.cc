@@ -1,19 +1,9 @@
 // A table over lower tiers is the table in memory alone, bit for bit.
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/dram_store.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
-#include "ops/core/table/embedding_table.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::lower_tier_test {
 

@@ -1,13 +1,8 @@
 // A limit of rows: no update or import makes more, and a refused one touches nothing.
 #include <iterator>
-#include <random>
 #include <set>
-#include <utility>
 
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"

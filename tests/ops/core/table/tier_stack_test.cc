@@ -1,15 +1,9 @@
 #include "ops/core/table/tier_stack.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "ops/core/stores/dram_store.h"
-#include "ops/core/table/table_locks.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse::tier_stack_test {
 

@@ -2,8 +2,6 @@
 // say.
 #include "ops/core/stores/hbm/hbm_limit.h"
 
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "ops/core/index/hbm_index_find.h"

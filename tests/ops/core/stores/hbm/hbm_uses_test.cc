@@ -6,7 +6,6 @@
 
 #include "ops/core/first_tier/cache_strategy.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse::hbm_uses_test {
 

@@ -2,13 +2,8 @@
 
 #include <sys/mount.h>
 
-#include <filesystem>
-#include <thread>
-
 #include "tests/ops/core/support/check_compact.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::leveldb_store_test {
 

@@ -2,15 +2,9 @@
 
 #include <sys/mount.h>
 
-#include <algorithm>
-#include <functional>
-#include <random>
-
 #include "tests/ops/core/support/check_moving_rows.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/faulty_file_system.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::pmem_store_test {
 

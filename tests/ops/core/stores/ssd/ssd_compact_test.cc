@@ -1,9 +1,6 @@
 // What Compact leaves of rows that have gone in the files of an SsdHashStore: nothing.
-#include <atomic>
 #include <future>
-#include <thread>
 
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_compact.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"

@@ -1,14 +1,7 @@
 // Compaction in the background, of a store that ends meanwhile, and beside one whose disk is full.
-#include <stdlib.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
-#include <future>
-#include <utility>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
@@ -16,7 +9,6 @@
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::ssd_compaction_test {
 

@@ -4,7 +4,6 @@
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::ssd_links_fault_test {
 

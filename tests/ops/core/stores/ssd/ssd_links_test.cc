@@ -1,15 +1,8 @@
 // The segments of an SsdHashStore as files of a checkpoint.
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <random>
-#include <thread>
 
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::ssd_links_test {
 

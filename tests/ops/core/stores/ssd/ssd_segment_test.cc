@@ -1,9 +1,6 @@
 #include "ops/core/stores/ssd/ssd_segment.h"
 
-#include <filesystem>
-
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse::ssd_segment_test {
 
