@@ -1,11 +1,34 @@
-// KerasSparseCreateExchangeStage: options -> handles of a new stage of lookups over ranks: the
-// stage's own, and its courier's.
+// Ops that make what lookups over ranks are prefetched with.
 #include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace keras_sparse {
 
+// KerasSparseCreateExchangeArea: tables -> where lookups over ranks in them wait for their steps.
+REGISTER_OP("KerasSparseCreateExchangeArea")
+    .Attr("P: int >= 0")
+    .Input("handles: P * resource")
+    .Output("area: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape);
+
+static absl::Status ComputeCreateExchangeArea(tf::OpKernelContext* ctx) {
+  TableList tables;
+  TF_RETURN_IF_ERROR(tables.ReadOfAnyDevice(ctx));
+  // Its counts are then in the statistics of that table.
+  auto area = std::make_shared<ExchangeArea>(ExchangeArea{
+      tables.size() > 0 ? tables.prefetch_buffer(0) : std::make_shared<PrefetchBuffer>(),
+      std::make_shared<StepClock>()});
+  SetHandle(ctx, 0, new OwnedResource<ExchangeArea>("an exchange area", std::move(area)));
+  return absl::OkStatus();
+}
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateExchangeArea").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeCreateExchangeArea>);
+
+// KerasSparseCreateExchangeStage: options -> handles of a new stage of lookups over ranks: the
+// stage's own, and its courier's.
 REGISTER_OP("KerasSparseCreateExchangeStage")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("number: int >= 0")
     .Attr("capacity: int")

@@ -1,5 +1,4 @@
-// KerasSparseCheckRoom and KerasSparseRefuseStep: whether a step would exceed a table's limit of
-// rows, on one rank and on all.
+// Ops that refuse a step before it is made.
 #include <string>
 #include <utility>
 
@@ -11,6 +10,9 @@
 
 namespace keras_sparse {
 
+// KerasSparseCheckRoom and KerasSparseRefuseStep: whether a step would exceed a table's limit of
+// rows, on one rank and on all.
+//
 // Any error comes out as text, for the ranks to agree on first; empty if there is room.
 REGISTER_OP("KerasSparseCheckRoom")
     .Attr("N: int >= 1")
@@ -62,5 +64,28 @@ static absl::Status ComputeRefuseStep(tf::OpKernelContext* ctx) {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseRefuseStep").Device(tf::DEVICE_CPU),
                         CallOp<ComputeRefuseStep>);
+
+// KerasSparseCheckUpdate: whether tables would refuse an update, for a step of several ops.
+REGISTER_OP("KerasSparseCheckUpdate")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+static absl::Status ComputeCheckUpdate(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList ids;
+  TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < ids.size(); ++i) {
+    EmbeddingTable* table = tables[static_cast<size_t>(i)];
+    TF_RETURN_IF_ERROR(
+        ToTf(CheckUpdate(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor)));
+  }
+  return absl::OkStatus();
+}
+
+const RegisterOnCpuAndGpu<TablesOp<ComputeCheckUpdate>> kCheckUpdate("KerasSparseCheckUpdate",
+                                                                     {"handles", "ids"});
 
 }  // namespace keras_sparse

@@ -1,14 +1,20 @@
-// KerasSparseSetRule: lays the records of tables out for an optimizer's rule.
+// Ops that give tables another rule, limit or initializer.
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ops/core/operations/check_room.h"
+#include "ops/core/operations/set_filter.h"
 #include "ops/core/operations/set_rule.h"
+#include "ops/tf/binding/initializer_attributes.h"
 #include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
 
 namespace keras_sparse {
 
+// KerasSparseSetRule: lays the records of tables out for an optimizer's rule.
 REGISTER_OP("KerasSparseSetRule")
     .Attr("N: int >= 1")
     .Attr("rule: string")
@@ -76,5 +82,79 @@ class SetRuleOp : public tf::OpKernel {
 const RegisterOnCpuAndGpu<SetRuleOp> kSetRule("KerasSparseSetRule",
                                               {"handles", "constants", "weight_decays",
                                                "generations", "record_floats", "slot_names"});
+
+// KerasSparseSetRowLimit: says how many rows tables may have.
+REGISTER_OP("KerasSparseSetRowLimit")
+    .Attr("N: int >= 1")
+    .Attr("max_rows: int")
+    .Attr("policy: string")
+    .Attr("constant_names: list(string)")
+    .Input("handles: N * resource")
+    .Input("constants: double")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+class SetRowLimitOp : public tf::OpKernel {
+ public:
+  explicit SetRowLimitOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("max_rows", &max_rows_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("policy", &eviction_.policy));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("constant_names", &constant_names_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    EvictionOptions eviction = eviction_;
+    OP_REQUIRES_OK(ctx, ReadConstants(ctx, constant_names_, &eviction.constants));
+    for (size_t i = 0; i < tables.size(); ++i) {
+      std::unique_ptr<EvictionPolicy> policy;
+      if (!eviction.policy.empty()) {
+        OP_REQUIRES_OK(ctx, ToTf(EvictionPolicy::Create(eviction, &policy)));
+      }
+      OP_REQUIRES_OK(ctx, ToTf(SetRowLimit(tables[i], max_rows_, std::move(policy))));
+    }
+  }
+
+ private:
+  int64_t max_rows_ = 0;
+  EvictionOptions eviction_;  // no policy if its name is empty
+  std::vector<std::string> constant_names_;
+};
+
+const RegisterOnCpuAndGpu<SetRowLimitOp> kSetRowLimit("KerasSparseSetRowLimit",
+                                                      {"handles", "constants"});
+
+// KerasSparseSetInitialRows: what the keys without a row read as, from now on.
+REGISTER_OP("KerasSparseSetInitialRows")
+    .Attr("N: int >= 1")
+    .Attr("initializers: list(string)")
+    .Attr("initializer_args: list(float)")
+    .Attr("seeds: list(int)")
+    .Attr("initializer_parts: list(int)")
+    .Input("handles: N * resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+class SetInitialRowsOp : public tf::OpKernel {
+ public:
+  explicit SetInitialRowsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ReadInitializers(ctx, &initializers_));
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    for (size_t i = 0; i < tables.size(); ++i) {
+      OP_REQUIRES_OK(ctx, ToTf(SetInitializer(tables[i], initializers_[i])));
+    }
+  }
+
+ private:
+  std::vector<InitializerOptions> initializers_;
+};
+
+const RegisterOnCpuAndGpu<SetInitialRowsOp> kSetInitialRows("KerasSparseSetInitialRows",
+                                                            {"handles"});
 
 }  // namespace keras_sparse
