@@ -158,22 +158,30 @@ struct ExportedRow {
 };
 using Exported = std::map<int64_t, ExportedRow>;
 
-// The whole table by key, in pieces of about max_rows.
-inline Exported ExportAll(const EmbeddingTable& table, int64_t max_rows = 1000) {
-  Exported all;
-  const auto width = static_cast<std::ptrdiff_t>(RecordFloatsOf(table));
+// Calls use(i, piece) for each row `i` of each piece of a table, of about max_rows.
+template <typename Use>
+void ForEachRow(const EmbeddingTable& table, int64_t max_rows, const Use& use) {
   ExportedRows piece;
   for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
     const Status status = ExportRows(table, cursor, max_rows, &piece);
     EXPECT_TRUE(IsOk(status));
     if (!status.ok()) break;
-    EXPECT_EQ(piece.records.size(), piece.keys.size() * static_cast<size_t>(width));
-    for (size_t i = 0; i < piece.keys.size(); ++i) {
-      const auto begin = piece.records.begin() + static_cast<std::ptrdiff_t>(i) * width;
-      EXPECT_TRUE(all.emplace(piece.keys[i], ExportedRow{{begin, begin + width}}).second)
-          << "key " << piece.keys[i] << " came twice";
-    }
+    for (size_t i = 0; i < piece.keys.size(); ++i) use(i, piece);
+    if (!piece.keys.empty()) continue;
+    EXPECT_EQ(piece.records.size() + piece.ages.size() + piece.frequencies.size(), 0u);
   }
+}
+
+// The whole table by key.
+inline Exported ExportAll(const EmbeddingTable& table, int64_t max_rows = 1000) {
+  Exported all;
+  const auto width = static_cast<std::ptrdiff_t>(RecordFloatsOf(table));
+  ForEachRow(table, max_rows, [&](size_t i, const ExportedRows& piece) {
+    ASSERT_EQ(piece.records.size(), piece.keys.size() * static_cast<size_t>(width));
+    const auto begin = piece.records.begin() + static_cast<std::ptrdiff_t>(i) * width;
+    EXPECT_TRUE(all.emplace(piece.keys[i], ExportedRow{{begin, begin + width}}).second)
+        << "key " << piece.keys[i] << " came twice";
+  });
   return all;
 }
 
