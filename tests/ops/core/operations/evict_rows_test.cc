@@ -39,9 +39,7 @@ TEST(EvictRows, LetsAKeyStartAnew) {
     PassSteps(fresh.get(), numbers, 3);
     EXPECT_EQ(Evict(table.get(), OlderThan(1)), 1);
     EXPECT_EQ(Lookup(table.get(), {4}), InitialRow(Dynamic(3), 4));
-    for (EmbeddingTable* each : {table.get(), fresh.get()}) {
-      ASSERT_TRUE(IsOk(Apply(each, numbers, {4}, {3, 2, 1})));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({table.get(), fresh.get()}, numbers, {4}, {3, 2, 1})));
     EXPECT_EQ(ExportAll(*table), ExportAll(*fresh));
     EXPECT_EQ(StatsOf(*table).created_rows, 2);
   }

@@ -174,9 +174,7 @@ TEST(Import, BringsBackWhatExportGaveAndTrainsOnAlike) {
     Copy(*table, copy.get(), 100);
     EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
     const auto ids = RandomIds(500, 0, 1999, 7);
-    for (EmbeddingTable* each : {table.get(), copy.get()}) {
-      ASSERT_TRUE(IsOk(Apply(each, {0.1f}, ids, RandomFloats(1500, 8))));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({table.get(), copy.get()}, {0.1f}, ids, RandomFloats(1500, 8))));
     EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
   }
 }

@@ -32,9 +32,7 @@ class PromoteRowsOf : public ::testing::TestWithParam<std::tuple<bool, std::stri
   void Train(const std::vector<int64_t>& keys) {
     const std::vector<float> gradients =
         RandomFloats(static_cast<int64_t>(keys.size()) * kDim, seed_++);
-    for (EmbeddingTable* table : {tiered_.get(), plain_.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, {0.1f, 0.1f}, keys, gradients)));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({tiered_.get(), plain_.get()}, {0.1f, 0.1f}, keys, gradients)));
   }
   Status Promote(const std::vector<int64_t>& keys) {
     ThreadExecutor executor(2);

@@ -33,15 +33,13 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
     if (step % 3 != 0) {
       ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
     }
-    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, numbers(step), ids, grads, &executor)));
-    }
+    ASSERT_TRUE(
+        IsOk(ApplyToEach({tiered.get(), plain.get()}, numbers(step), ids, grads, &executor)));
     const std::vector<int64_t> read = RandomIds(300, -2000, 8000, seed + 1);
     ASSERT_EQ(Bits(Lookup(tiered.get(), read, &executor)), Bits(Lookup(plain.get(), read)));
     if (step % 20 == 0) {
-      for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-        ASSERT_TRUE(IsOk(ImportAll(table, read, RandomFloats(300 * 7, seed), &executor)));
-      }
+      ASSERT_TRUE(IsOk(
+          ImportToEach({tiered.get(), plain.get()}, read, RandomFloats(300 * 7, seed), &executor)));
     }
     if (step % 15 == 0) {
       const int64_t num_evicted = Evict(plain.get(), WeightBelow(0.5));

@@ -141,6 +141,24 @@ inline Status ImportAll(EmbeddingTable* table, const std::vector<int64_t>& keys,
   return ImportRows(table, keys.data(), n, records.data(), width, executor);
 }
 
+// The same in tables that are to stay alike.
+inline Status ApplyToEach(const std::vector<EmbeddingTable*>& tables,
+                          const std::vector<float>& numbers, const std::vector<int64_t>& ids,
+                          const std::vector<float>& grads, Executor* executor = Inline()) {
+  for (EmbeddingTable* table : tables) {
+    KERAS_SPARSE_RETURN_IF_ERROR(Apply(table, numbers, ids, grads, executor));
+  }
+  return Status::Ok();
+}
+inline Status ImportToEach(const std::vector<EmbeddingTable*>& tables,
+                           const std::vector<int64_t>& keys, const std::vector<float>& records,
+                           Executor* executor = Inline()) {
+  for (EmbeddingTable* table : tables) {
+    KERAS_SPARSE_RETURN_IF_ERROR(ImportAll(table, keys, records, executor));
+  }
+  return Status::Ok();
+}
+
 // Steps without a gradient.
 inline void PassSteps(EmbeddingTable* table, const std::vector<float>& numbers, int64_t n) {
   for (int64_t i = 0; i < n; ++i) ASSERT_TRUE(IsOk(Apply(table, numbers, {}, {})));

@@ -26,9 +26,7 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(IsOk(AddLowerTier(table_.get(), std::move(store))));
     plain_ = OpenWithRule(Dynamic(kDim), AdagradRule(0.1));
     const std::vector<float> grads = RandomFloats(kRows * kDim, 1);
-    for (EmbeddingTable* table : {table_.get(), plain_.get()}) {
-      EXPECT_TRUE(IsOk(Apply(table, {0.1f}, Range(0, kRows), grads)));
-    }
+    EXPECT_TRUE(IsOk(ApplyToEach({table_.get(), plain_.get()}, {0.1f}, Range(0, kRows), grads)));
     EXPECT_TRUE(IsOk(Demote(table_.get(), Range(0, 500).data(), 500)));
     EXPECT_EQ(StatsOf(*table_).rows, kRows);  // waits until all is written
   }
@@ -137,9 +135,7 @@ TEST_P(FailingDisk, KeepsFilesThatCannotBeRemovedUntilTheTableEnds) {
   for (int64_t step = 0; step < 20; ++step) {
     const std::vector<int64_t> ids = RandomIds(200, 0, kRows - 1, static_cast<uint64_t>(step));
     const std::vector<float> grads = RandomFloats(200 * kDim, static_cast<uint64_t>(step));
-    for (EmbeddingTable* table : {table_.get(), plain_.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads)));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({table_.get(), plain_.get()}, {0.1f}, ids, grads)));
     ASSERT_TRUE(IsOk(Demote(table_.get(), Range(0, 500).data(), 500)));
   }
   EXPECT_EQ(ExportAll(*table_), ExportAll(*plain_));

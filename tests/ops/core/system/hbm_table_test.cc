@@ -60,16 +60,12 @@ TEST(HbmTable, IsTheStaticTableInMemoryForEveryRule) {
     for (int64_t step = 1; step <= 4; ++step) {
       const auto seed = static_cast<uint64_t>(step);
       const std::vector<int64_t> ids = RandomIds(40, -5, kRows + 5, seed);
-      for (EmbeddingTable* table : tables.both()) {
-        ASSERT_TRUE(
-            IsOk(Apply(table, rule.Numbers({step, 0.1}), ids, RandomFloats(40 * kDim, seed))));
-      }
+      ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), rule.Numbers({step, 0.1}), ids,
+                                   RandomFloats(40 * kDim, seed))));
       tables.ExpectSameRows(RandomIds(30, -5, kRows + 5, seed + 1));
     }
     tables.ExpectSame();
-    for (EmbeddingTable* table : tables.both()) {
-      ASSERT_TRUE(IsOk(ImportAll(table, {3, 59, 3}, RandomFloats(3 * kDim, 1))));
-    }
+    ASSERT_TRUE(IsOk(ImportToEach(tables.both(), {3, 59, 3}, RandomFloats(3 * kDim, 1))));
     tables.ExpectSame();
     for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(ClearRows(table, Inline())));
     tables.ExpectSame();
@@ -123,9 +119,7 @@ TEST(HbmTable, RefusesAnIdBeforeAnythingChanges) {
     EXPECT_TRUE(FailsWith(
         StatusCode::kInvalidArgument, refusal,
         LookupRows({{tables.plain.get(), ids.data(), NoBags(ids), rows.data()}}, Inline())));
-    for (EmbeddingTable* table : tables.both()) {
-      ASSERT_TRUE(IsOk(Apply(table, {0.1f, 0.1f}, {3, 9}, RandomFloats(2 * kDim, 1))));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f, 0.1f}, {3, 9}, RandomFloats(2 * kDim, 1))));
     tables.ExpectSame();
   }
 }
@@ -150,9 +144,7 @@ TEST(HbmTable, HasAStaticTableOfNoRows) {
   TableOptions options = Options(0, kDim);
   options.out_of_range_is_zero = true;
   const Pair tables(options, SgdRule());
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(Apply(table, {1}, {0, -1}, RandomFloats(2 * kDim, 1))));
-  }
+  ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {1}, {0, -1}, RandomFloats(2 * kDim, 1))));
   tables.ExpectSameRows({0, 5});
   tables.ExpectSame();
 }
@@ -164,9 +156,7 @@ TEST(HbmTable, AsksItsFilterForNewKeys) {
     for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(SetFilter(table, filter)));
     for (uint64_t step = 1; step <= 6; ++step) {
       const std::vector<int64_t> ids = RandomIds(50, -40, 40, step);
-      for (EmbeddingTable* table : tables.both()) {
-        ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, RandomFloats(50 * kDim, step))));
-      }
+      ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f}, ids, RandomFloats(50 * kDim, step))));
       tables.ExpectSameRows(ids);
     }
     tables.ExpectSame();
@@ -228,18 +218,14 @@ TEST(HbmTable, LosesNothingWhereTheGpuIsFull) {
   const Pair tables(Dynamic(kDim), AdagradRule(0.1));
   std::vector<int64_t> ids = RandomIds(3000, 0, 100000, 1);
   const std::vector<float> grads = RandomFloats(3000 * kDim, 1);
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(Apply(table, {0.1f}, {1, 2, 3}, RandomFloats(3 * kDim, 1))));
-  }
+  ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f}, {1, 2, 3}, RandomFloats(3 * kDim, 1))));
   emulated::options().memory = size_t{1300} << 10;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "a table must fit the GPU's memory",
                         Apply(tables.on_gpu.get(), {0.1f}, ids, grads)));
   emulated::options() = before;
   tables.ExpectSameRows({1, 2, 3, 4});
   // Rows that it has made, if any, have not moved.
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads)));
-  }
+  ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f}, ids, grads)));
   tables.ExpectSameRows(ids);
 }
 
@@ -260,9 +246,7 @@ TEST(HbmTable, ReadsNoRowWhileOthersWaitForRoom) {
   const Pair tables(Dynamic(kDim), SgdRule());
   const std::vector<int64_t> keys = Range(0, 3000);
   emulated::options().memory = size_t{1100} << 10;
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(ImportAll(table, keys, RandomFloats(3000 * kDim, 1))));
-  }
+  ASSERT_TRUE(IsOk(ImportToEach(tables.both(), keys, RandomFloats(3000 * kDim, 1))));
   std::vector<float> rows(kDim);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "3000 rows that wait for room",
                         LookupOnDevice(tables.on_gpu.get(), {1}, NoBags({1}), &rows, Inline())));

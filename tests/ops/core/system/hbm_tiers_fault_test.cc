@@ -147,9 +147,7 @@ TEST_F(HbmTiersFault, HoldsWhatAnImportBringsToAFullGpu) {
   const std::vector<int64_t> keys = Range(0, 5000);
   const std::vector<float> records = RandomFloats(5000 * 2 * kDim, 6);
   emulated::options().allocations_left = 0;
-  for (EmbeddingTable* table : both()) {
-    ASSERT_TRUE(IsOk(ImportAll(table, keys, records)));
-  }
+  ASSERT_TRUE(IsOk(ImportToEach(both(), keys, records)));
   emulated::options().allocations_left = INT64_MAX;
   ExpectSame();
   EXPECT_TRUE(

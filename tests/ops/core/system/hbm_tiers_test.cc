@@ -191,10 +191,8 @@ TEST(HbmTiersOps, GiveTheGradientOfWeightsOfLowerTierReads) {
   options.storage = HbmOver({"dram"}, 30 * 128, 1);
   const auto tiered = OpenWithRule(options, AdamRule());
   for (uint64_t step = 0; step < 4; ++step) {  // the rows have missed steps
-    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-      ASSERT_TRUE(IsOk(
-          Apply(table, {0.1f, 0.1f}, RandomIds(50, 0, 150, step), RandomFloats(50 * kDim, step))));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({tiered.get(), plain.get()}, {0.1f, 0.1f},
+                                 RandomIds(50, 0, 150, step), RandomFloats(50 * kDim, step))));
   }
   const std::vector<int64_t> ids = RandomIds(60, 0, 200, 9);
   const std::vector<float> weights = RandomFloats(60, 9);

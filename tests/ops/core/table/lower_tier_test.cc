@@ -44,9 +44,7 @@ TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
       if (step % 10 == 0) {
         const std::vector<int64_t> keys = RandomIds(20, -200, 200, seed + 4);
         const std::vector<float> rows = RandomFloats(20 * dim, seed);
-        for (EmbeddingTable* table : {tiered.table.get(), plain.get()}) {
-          ASSERT_TRUE(IsOk(ImportAll(table, keys, rows, &executor)));
-        }
+        ASSERT_TRUE(IsOk(ImportToEach({tiered.table.get(), plain.get()}, keys, rows, &executor)));
       }
       ASSERT_EQ(NumRowsOf(*tiered.table), NumRowsOf(*plain));
       ASSERT_EQ(ExportAll(*tiered.table, 7), ExportAll(*plain));
