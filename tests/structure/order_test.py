@@ -121,4 +121,4 @@ def test_names_of_one_source_are_names_of_no_other():
 def test_a_cpp_test_has_the_namespace_of_its_file():
     """Several are compiled as one."""
     for path in (ROOT / "tests/ops/core").rglob("*_test.cc"):
-        assert f"\nnamespace {path.stem} {{\n" in path.read_text(), path
+        assert f"\nnamespace keras_sparse::{path.stem} {{\n" in path.read_text(), path

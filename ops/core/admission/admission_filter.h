@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_ADMISSION_ADMISSION_FILTER_H_
 #define KERAS_SPARSE_OPS_CORE_ADMISSION_ADMISSION_FILTER_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -5,6 +5,7 @@
 
 #include "ops/core/admission/admission_filter.h"
 #include "ops/core/base/cache_line.h"
+#include "ops/core/base/hash.h"
 #include "ops/core/index/key_counts.h"
 
 namespace keras_sparse {

@@ -3,7 +3,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_EXECUTOR_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_EXECUTOR_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 

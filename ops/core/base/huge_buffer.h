@@ -5,7 +5,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_HUGE_BUFFER_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_HUGE_BUFFER_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/base/status.h"

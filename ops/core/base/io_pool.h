@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_OPS_CORE_BASE_IO_POOL_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <thread>
 #include <vector>

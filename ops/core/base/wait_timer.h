@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 
 namespace keras_sparse {

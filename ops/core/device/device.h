@@ -10,7 +10,6 @@
 
 #include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
-#include "ops/core/base/thread_annotations.h"
 
 namespace keras_sparse {
 

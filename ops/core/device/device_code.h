@@ -6,7 +6,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #ifdef __CUDACC__

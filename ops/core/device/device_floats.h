@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_FLOATS_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_FLOATS_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/device/device_code.h"

@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_REQUESTS_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -12,7 +12,6 @@
 #include <cub/device/device_select.cuh>
 #else
 #include <algorithm>
-#include <numeric>
 #endif
 
 namespace keras_sparse::cuda_impl {

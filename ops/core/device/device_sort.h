@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_SORT_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_SORT_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/base/status.h"

@@ -14,7 +14,6 @@
 #define KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
 
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_EVICTION_EVICTION_POLICY_H_
 #define KERAS_SPARSE_OPS_CORE_EVICTION_EVICTION_POLICY_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>

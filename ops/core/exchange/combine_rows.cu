@@ -13,9 +13,6 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Lanes that multiply a row and a gradient.
-constexpr int kDotLanes = 8;
-
 // What an input reads of some columns.
 struct ReplyRead {
   ResponseView reply;

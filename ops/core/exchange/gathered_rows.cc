@@ -1,6 +1,5 @@
 #include "ops/core/exchange/gathered_rows.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/message_format.h"

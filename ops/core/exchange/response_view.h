@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ops/core/device/device_array.h"
-#include "ops/core/device/device_code.h"
 #include "ops/core/device/device_floats.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/exchange/response_rows.h"

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

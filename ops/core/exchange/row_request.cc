@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "ops/core/exchange/wire_dtype.h"
 #include "ops/core/ids/distinct_ids.h"
 
 namespace keras_sparse {

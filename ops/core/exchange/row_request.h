@@ -11,8 +11,8 @@
 #include "ops/core/base/status.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/message_format.h"
-#include "ops/core/exchange/wire_dtype.h"
 #include "ops/core/ids/bags.h"
+#include "ops/core/math/float_type.h"
 
 namespace keras_sparse {
 

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_DTYPE_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_DTYPE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

@@ -1,6 +1,5 @@
 #include "ops/core/files/direct_file.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_OPS_CORE_FILES_ENTRY_FILE_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>

@@ -2,8 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_FILES_STORAGE_FOLDER_H_
 #define KERAS_SPARSE_OPS_CORE_FILES_STORAGE_FOLDER_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 

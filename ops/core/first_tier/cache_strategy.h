@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_CACHE_STRATEGY_H_
 #define KERAS_SPARSE_OPS_CORE_FIRST_TIER_CACHE_STRATEGY_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -103,6 +103,17 @@ class HashTableTier : public FirstTier {
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
+// The first tier of a table whose rows are used in a GPU's memory. On the CPU rows are on their way
+// alone: those that an import writes are here until they go to the tier below, which is the GPU's
+// memory. Otherwise it is empty.
+class StagingTier : public HashTableTier {
+ public:
+  explicit StagingTier(const RecordLayout& layout) : HashTableTier(layout) {}
+
+  // All rows are too many.
+  Status DemoteExcess(Executor* executor, const PutRecords& put) override;
+};
+
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_FIRST_TIER_HASH_TABLE_TIER_H_

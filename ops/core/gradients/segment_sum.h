@@ -2,10 +2,8 @@
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_SEGMENT_SUM_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_SEGMENT_SUM_H_
 
-#include <cstddef>
 #include <cstdint>
 
-#include "ops/core/device/device_code.h"
 #include "ops/core/device/device_floats.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/gradients/row_segments.h"

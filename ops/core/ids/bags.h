@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_BAGS_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_BAGS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

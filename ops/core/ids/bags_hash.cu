@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_requests.h"

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_BAGS_HASH_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_BAGS_HASH_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>

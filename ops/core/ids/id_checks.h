@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_ID_CHECKS_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_ID_CHECKS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

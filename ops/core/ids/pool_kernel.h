@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_POOL_KERNEL_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_POOL_KERNEL_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -18,6 +17,9 @@
 #include "ops/core/math/strided_rows.h"
 
 namespace keras_sparse::cuda_impl {
+
+// Lanes that multiply a row and a gradient.
+constexpr int kDotLanes = 8;
 
 // A reader of kFloats columns, Reader<kFloats>, is made of what a request reads (PooledRows), and
 // has

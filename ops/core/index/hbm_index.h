@@ -11,7 +11,6 @@
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/index/hbm_row.h"
 
 namespace keras_sparse {
 

@@ -2,11 +2,11 @@
 #ifndef KERAS_SPARSE_OPS_CORE_INDEX_HBM_INDEX_FIND_H_
 #define KERAS_SPARSE_OPS_CORE_INDEX_HBM_INDEX_FIND_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/device/device_code.h"
 #include "ops/core/index/hbm_index.h"
+#include "ops/core/index/hbm_row.h"
 
 namespace keras_sparse {
 namespace cuda_impl {

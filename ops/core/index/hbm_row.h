@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_INDEX_HBM_ROW_H_
 #define KERAS_SPARSE_OPS_CORE_INDEX_HBM_ROW_H_
 
-#include <cstddef>
 #include <cstdint>
 
 namespace keras_sparse {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/core/base/hash.h"
+
 namespace keras_sparse {
 namespace {
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/base/hash.h"
 #include "ops/core/base/secret_hash.h"
 #include "ops/core/math/prefetch.h"
 

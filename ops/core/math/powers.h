@@ -2,8 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_POWERS_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_POWERS_H_
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/base/host_device.h"

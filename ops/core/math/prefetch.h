@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_OPS_CORE_MATH_PREFETCH_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <numeric>
 

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_VECTOR_MATH_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "ops/core/base/mutex.h"
 #include "ops/core/gradients/gradient_source.h"
@@ -15,7 +14,6 @@
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/fetched_records.h"
 #include "ops/core/operations/row_writer.h"
-#include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {

@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "ops/core/device/device_array.h"
 #include "ops/core/operations/apply.h"
@@ -12,7 +10,6 @@
 #include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/operations/update_rows.h"
 #include "ops/core/record/new_records.h"
-#include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse::cuda_impl {

@@ -11,6 +11,7 @@
 #include "ops/core/index/key_counts.h"
 #include "ops/core/operations/check_ids.h"
 #include "ops/core/stores/hbm/hbm_store.h"
+#include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ops/core/base/executor.h"
-#include "ops/core/base/per_process.h"
 #include "ops/core/base/status.h"
 #include "ops/core/ids/bags_hash.h"
 #include "ops/core/operations/apply.h"

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {

@@ -9,7 +9,6 @@
 #include "ops/core/base/status.h"
 #include "ops/core/eviction/eviction_policy.h"
 #include "ops/core/table/embedding_table.h"
-#include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/exported_rows.h"
 #include "ops/core/table/table_state.h"
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "ops/core/base/wait_timer.h"
 #include "ops/core/math/prefetch.h"
-#include "ops/core/table/table_locks.h"
 
 namespace keras_sparse {
 namespace {

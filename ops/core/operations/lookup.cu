@@ -5,10 +5,11 @@
 
 #include "ops/core/device/arrays_on_device.h"
 #include "ops/core/device/device_array.h"
+#include "ops/core/index/hbm_index.h"
 #include "ops/core/operations/device_operations.h"
+#include "ops/core/operations/fetched_records.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/lookup_tables.h"
-#include "ops/core/operations/lower_tier_reads.h"
 #include "ops/core/operations/pool_rows.h"
 #include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/optimizer/catch_up.h"
@@ -16,6 +17,93 @@
 
 namespace keras_sparse::cuda_impl {
 namespace {
+
+// Which number each of the keys has among them, for each id.
+//   found  (ids.num_ids) in the GPU's memory
+Status FindNumbers(const std::vector<int64_t>& keys, const DeviceIds& ids, Device* device,
+                   uint32_t* found) {
+  std::vector<uint32_t> numbers(keys.size());
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<uint32_t>(i);
+  DeviceArray<int64_t> device_keys;
+  DeviceArray<uint32_t> device_numbers;
+  HbmIndex index;
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, keys, &device_keys));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, numbers, &device_numbers));
+  KERAS_SPARSE_RETURN_IF_ERROR(HbmIndex::Open(device, &index));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      index.Insert(device_keys.data(), device_numbers.data(), device_keys.size()));
+  index.Find(ids.ids, ids.num_ids, found);
+  return Status::Ok();
+}
+
+// The rows of a list of ids that are in cold tiers, in the GPU's memory for as long as the lookup
+// takes: no row moves to another tier. What is read stays staged for the update of the same step.
+class LowerTierReads {
+ public:
+  // Of each of the lists that were found. There are none where all rows are above.
+  static Status Read(const RowLookupResult& found, const std::vector<DeviceIds>& lists,
+                     Device* device, std::vector<LowerTierReads>* rows);
+
+  // For IdRows; null where there are none.
+  const uint32_t* found() const { return found_.data(); }
+  const float* rows() const { return rows_.data(); }
+  // How many of the ids have one.
+  int64_t num_hits() const { return num_hits_; }
+
+ private:
+  // Of one list.
+  Status Read(const MissingIds& missing, const DeviceIds& ids, Device* device);
+
+  DeviceArray<uint32_t> found_;
+  DeviceArray<float> rows_;
+  int64_t num_hits_ = 0;
+};
+
+Status LowerTierReads::Read(const RowLookupResult& found, const std::vector<DeviceIds>& lists,
+                            Device* device, std::vector<LowerTierReads>* rows) {
+  rows->clear();
+  rows->resize(lists.size());
+  std::vector<size_t> over_cold;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (lists[i].state->tiers.HasLowerTierReads()) over_cold.push_back(i);
+  }
+  std::vector<MissingIds> missing;
+  KERAS_SPARSE_RETURN_IF_ERROR(found.ReadMissing(over_cold, &missing));
+  for (size_t i = 0; i < over_cold.size(); ++i) {
+    const size_t list = over_cold[i];
+    KERAS_SPARSE_RETURN_IF_ERROR((*rows)[list].Read(missing[i], lists[list], device));
+  }
+  return Status::Ok();
+}
+
+Status LowerTierReads::Read(const MissingIds& missing, const DeviceIds& ids, Device* device) {
+  if (missing.ids.empty()) return Status::Ok();
+  const TableState& state = *ids.state;
+  FetchedRecords fetched;
+  KERAS_SPARSE_RETURN_IF_ERROR(fetched.FetchCold(state.tiers, missing.ids));
+  fetched.Stage(state.tiers);
+  if (fetched.empty()) return Status::Ok();
+  const int64_t dim = state.options.output_dim;
+  std::vector<int64_t> keys;
+  // As they read now, which takes less room than their records.
+  std::vector<float> values(fetched.keys().size() * static_cast<size_t>(dim));
+  float* row = values.data();
+  for (size_t i = 0; i < missing.ids.size(); ++i) {
+    const float* record = fetched.Find(missing.ids[i]);
+    if (record == nullptr) continue;
+    if (state.rule().moves_rows()) {
+      state.rule().Read(record, row);
+    } else {
+      std::copy_n(record, dim, row);
+    }
+    row += dim;
+    keys.push_back(missing.ids[i]);
+    num_hits_ += missing.counts[i];
+  }
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, ids.num_ids, &found_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Copy(device, values, &rows_));
+  return FindNumbers(keys, ids, device, found_.data());
+}
 
 template <typename Request>
 std::vector<DeviceIds> ListsOf(const std::vector<Request>& requests, const ReadLocks& locks) {

@@ -11,9 +11,6 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Lanes that multiply a row and a gradient.
-constexpr int kDotLanes = 8;
-
 // Reads rows. What each read needs is here, and not in memory that might have changed.
 //   kIsDynamic  whether the table may be: initial rows take registers, which kernels of static
 //               tables have for more lanes

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_POOL_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_POOL_ROWS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

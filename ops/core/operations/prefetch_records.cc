@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "ops/core/base/executor.h"
 #include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/fetched_records.h"
 #include "ops/core/stores/record_batch.h"

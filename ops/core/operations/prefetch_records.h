@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_PREFETCH_RECORDS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_PREFETCH_RECORDS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>

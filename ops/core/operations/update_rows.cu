@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "ops/core/device/device_array.h"
-#include "ops/core/device/device_code.h"
 #include "ops/core/device/device_floats.h"
 #include "ops/core/gradients/row_segments.h"
 #include "ops/core/operations/update_rows.h"

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_CATCH_UP_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_CATCH_UP_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/base/status.h"

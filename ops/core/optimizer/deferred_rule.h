@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_DEFERRED_RULE_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_DEFERRED_RULE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -2,13 +2,11 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_ON_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_ON_DEVICE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "ops/core/base/mutex.h"
 #include "ops/core/base/status.h"
-#include "ops/core/base/thread_annotations.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/math/powers.h"

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_RECORD_RECORDS_VIEW_H_
 #define KERAS_SPARSE_OPS_CORE_RECORD_RECORDS_VIEW_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/base/host_device.h"

@@ -4,7 +4,6 @@
 #define KERAS_SPARSE_OPS_CORE_RECORD_ROW_USES_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "ops/core/base/host_device.h"

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STAGING_LOOKUP_PREFETCHER_H_
 #define KERAS_SPARSE_OPS_CORE_STAGING_LOOKUP_PREFETCHER_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_OPS_CORE_STAGING_PREFETCH_BUFFER_H_
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

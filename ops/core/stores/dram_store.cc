@@ -1,7 +1,6 @@
 #include "ops/core/stores/dram_store.h"
 
 #include <cstring>
-#include <string>
 
 #include "ops/core/base/hash.h"
 

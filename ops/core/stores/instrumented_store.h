@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_OPS_CORE_STORES_INSTRUMENTED_STORE_H_
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

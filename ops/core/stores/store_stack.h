@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_STORE_STACK_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_STORE_STACK_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

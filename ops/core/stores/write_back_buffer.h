@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_WRITE_BACK_BUFFER_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_WRITE_BACK_BUFFER_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>

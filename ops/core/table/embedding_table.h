@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_EMBEDDING_TABLE_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_EMBEDDING_TABLE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/core/math/prefetch.h"
-#include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/records_of_keys.h"
 #include "ops/core/table/scan_rows.h"
 #include "ops/core/table/table_state.h"

@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_OPS_CORE_TABLE_RULE_STATE_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

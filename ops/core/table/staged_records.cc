@@ -1,6 +1,5 @@
 #include "ops/core/table/staged_records.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "ops/core/base/hash.h"

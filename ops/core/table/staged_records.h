@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_STAGED_RECORDS_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_STAGED_RECORDS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <list>

@@ -3,19 +3,38 @@
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_STATE_H_
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
+#include "ops/core/eviction/eviction_policy.h"
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/table/admission_gate.h"
-#include "ops/core/table/row_limit.h"
+#include "ops/core/table/eviction_queue.h"
 #include "ops/core/table/rule_state.h"
 #include "ops/core/table/table_options.h"
 #include "ops/core/table/table_stats.h"
 #include "ops/core/table/tier_stack.h"
 
 namespace keras_sparse {
+
+// What was found for an update before it is made, where ranks first agree on it: the update asks
+// for the same keys again.
+struct FoundRoom {
+  int64_t version = -1;  // of the table
+  std::vector<int64_t> keys = {};
+  EvictionCandidates leaving = {};
+};
+
+// How many rows the updates of a table may come to.
+struct RowLimit {
+  int64_t max_rows = INT64_MAX;            // in all tiers
+  std::unique_ptr<EvictionPolicy> policy;  // which rows go before; null if none do
+  EvictionQueue queue = EvictionQueue();   // of a policy that makes room
+  FoundRoom found = {};
+};
 
 // Who has it as const holds the lock of its table, perhaps with others; who may change it holds the
 // lock alone. ReadLocks and WriteLocks give it so.

@@ -10,7 +10,6 @@
 #include "ops/core/first_tier/cache_strategy.h"
 #include "ops/core/first_tier/dense_array_tier.h"
 #include "ops/core/first_tier/hash_table_tier.h"
-#include "ops/core/first_tier/staging_tier.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/stores/lone_tier.h"
 

@@ -115,6 +115,15 @@ class TableList {
 // InvalidArgument unless there is a record, of any width, for each of `n` keys.
 absl::Status CheckRecordsShape(const tf::Tensor& records, int64_t n);
 
+// Makes output `i` from a vector.
+template <typename T>
+absl::Status CopyToOutput(const std::vector<T>& values, int i, tf::OpKernelContext* ctx) {
+  tf::Tensor* output = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(i, {static_cast<int64_t>(values.size())}, &output));
+  std::copy(values.begin(), values.end(), output->flat<T>().data());
+  return absl::OkStatus();
+}
+
 // Makes element `i` of a list output from a vector.
 template <typename T>
 absl::Status CopyToOutput(const std::vector<T>& values, const tf::TensorShape& shape, int i,

@@ -82,9 +82,19 @@ absl::Status AllocateRows(std::vector<LookupRequest>* requests, std::vector<tf::
   return absl::OkStatus();
 }
 
-absl::Status SetShapesOfRows(tf::shape_inference::InferenceContext* c,
-                             const std::vector<tf::shape_inference::DimensionHandle>& num_rows,
-                             const std::vector<int64_t>& dims) {
+absl::Status SetShapesOfRows(tf::shape_inference::InferenceContext* c, const char* ids,
+                             const char* row_splits) {
+  std::vector<tf::shape_inference::ShapeHandle> of_ids;
+  std::vector<tf::shape_inference::ShapeHandle> of_splits;
+  std::vector<std::string> combiners;
+  std::vector<int64_t> dims;
+  TF_RETURN_IF_ERROR(c->input(ids, &of_ids));
+  TF_RETURN_IF_ERROR(c->input(row_splits, &of_splits));
+  TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
+  TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
+  if (combiners.size() != of_ids.size() || dims.size() != of_ids.size()) {
+    return InvalidInput("`combiners` and `output_dims` must have one entry a table");
+  }
   int64_t num_outputs = 0;
   TF_RETURN_IF_ERROR(c->GetAttr("num_outputs", &num_outputs));
   if (num_outputs != 1 && num_outputs != static_cast<int64_t>(dims.size())) {
@@ -92,11 +102,18 @@ absl::Status SetShapesOfRows(tf::shape_inference::InferenceContext* c,
   }
   tf::shape_inference::DimensionHandle joined_rows = c->UnknownDim();
   int64_t joined_dim = 0;
-  for (size_t i = 0; i < dims.size(); ++i) {
+  for (size_t i = 0; i < of_ids.size(); ++i) {
+    tf::shape_inference::ShapeHandle checked;
+    TF_RETURN_IF_ERROR(c->WithRank(of_ids[i], 1, &checked));
+    TF_RETURN_IF_ERROR(c->WithRank(of_splits[i], 1, &checked));
+    tf::shape_inference::DimensionHandle rows = c->Dim(of_ids[i], 0);
+    if (combiners[i] != "none") {
+      TF_RETURN_IF_ERROR(c->Subtract(c->Dim(of_splits[i], 0), 1, &rows));
+    }
     if (num_outputs > 1) {
-      c->set_output(static_cast<int>(i), c->Matrix(num_rows[i], c->MakeDim(dims[i])));
+      c->set_output(static_cast<int>(i), c->Matrix(rows, c->MakeDim(dims[i])));
     } else {
-      TF_RETURN_IF_ERROR(c->Merge(joined_rows, num_rows[i], &joined_rows));
+      TF_RETURN_IF_ERROR(c->Merge(joined_rows, rows, &joined_rows));
       joined_dim += dims[i];
     }
   }

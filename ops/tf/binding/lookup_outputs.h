@@ -39,10 +39,11 @@ absl::Status PlanRows(const OutputForm& form, std::vector<LookupRequest>* reques
 absl::Status AllocateRows(std::vector<LookupRequest>* requests, std::vector<tf::Tensor>* outputs,
                           tf::Allocator* memory = nullptr);
 
-// The shapes of an op's outputs `rows`, of which there are `num_outputs`: 1, or one an input.
-absl::Status SetShapesOfRows(tf::shape_inference::InferenceContext* c,
-                             const std::vector<tf::shape_inference::DimensionHandle>& num_rows,
-                             const std::vector<int64_t>& dims);
+// The shapes of an op's outputs `rows`: one an input of a lookup, or one of all of them.
+//   ids         the inputs that have an element a row where the lookup has no combiner
+//   row_splits  the inputs that have one more elements than there are rows where it has one
+absl::Status SetShapesOfRows(tf::shape_inference::InferenceContext* c, const char* ids,
+                             const char* row_splits);
 
 }  // namespace keras_sparse
 

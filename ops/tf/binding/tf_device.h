@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_TF_DEVICE_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_TF_DEVICE_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "ops/core/device/device.h"

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "ops/core/exchange/whole_batches.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 

@@ -3,10 +3,9 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -29,26 +28,7 @@ REGISTER_OP("KerasSparseCombineRows")
     .Input("weights: N * float")
     .Output("rows: num_outputs * out_type")
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      std::vector<tf::shape_inference::ShapeHandle> positions;
-      std::vector<tf::shape_inference::ShapeHandle> splits;
-      std::vector<std::string> combiners;
-      std::vector<int64_t> dims;
-      TF_RETURN_IF_ERROR(c->input("positions", &positions));
-      TF_RETURN_IF_ERROR(c->input("position_splits", &splits));
-      TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
-      TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
-      std::vector<tf::shape_inference::DimensionHandle> num_rows;
-      for (size_t i = 0; i < positions.size(); ++i) {
-        tf::shape_inference::ShapeHandle checked;
-        TF_RETURN_IF_ERROR(c->WithRank(positions[i], 1, &checked));
-        TF_RETURN_IF_ERROR(c->WithRank(splits[i], 1, &checked));
-        tf::shape_inference::DimensionHandle rows = c->Dim(positions[i], 0);
-        if (combiners[i] != "none") {
-          TF_RETURN_IF_ERROR(c->Subtract(c->Dim(splits[i], 0), 1, &rows));
-        }
-        num_rows.push_back(rows);
-      }
-      return SetShapesOfRows(c, num_rows, dims);
+      return SetShapesOfRows(c, "positions", "position_splits");
     });
 
 class CombineRowsOp : public InputsExchangeOp {
@@ -82,18 +62,9 @@ class CombineRowsOp : public InputsExchangeOp {
   OutputForm form_;
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseCombineRows").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
-    CombineRowsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRows")
-                            .Device(tf::DEVICE_GPU)
-                            .TypeConstraint<float>("W")
-                            .HostMemory("splits")
-                            .HostMemory("reply_rows")
-                            .HostMemory("positions")
-                            .HostMemory("position_splits")
-                            .HostMemory("scales")
-                            .HostMemory("weights"),
-                        CombineRowsOp);
+const RegisterOnCpuAndGpu<CombineRowsOp> kCombineRows("KerasSparseCombineRows",
+                                                      {"splits", "reply_rows", "positions",
+                                                       "position_splits", "scales", "weights"},
+                                                      "W");
 
 }  // namespace keras_sparse

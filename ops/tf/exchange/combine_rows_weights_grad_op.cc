@@ -3,9 +3,8 @@
 #include <vector>
 
 #include "ops/core/exchange/combine_rows.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -66,18 +65,8 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
   std::vector<int64_t> columns_;
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseCombineRowsWeightsGrad").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
-    CombineRowsWeightsGradOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCombineRowsWeightsGrad")
-                            .Device(tf::DEVICE_GPU)
-                            .TypeConstraint<float>("W")
-                            .HostMemory("splits")
-                            .HostMemory("reply_rows")
-                            .HostMemory("positions")
-                            .HostMemory("position_splits")
-                            .HostMemory("scales")
-                            .HostMemory("weights"),
-                        CombineRowsWeightsGradOp);
+const RegisterOnCpuAndGpu<CombineRowsWeightsGradOp> kCombineRowsWeightsGrad(
+    "KerasSparseCombineRowsWeightsGrad",
+    {"splits", "reply_rows", "positions", "position_splits", "scales", "weights"}, "W");
 
 }  // namespace keras_sparse

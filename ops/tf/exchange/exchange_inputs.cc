@@ -9,6 +9,12 @@
 
 namespace keras_sparse {
 
+absl::Status ReplyShapes(tf::shape_inference::InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
+  c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+  return absl::OkStatus();
+}
+
 absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout) {
   std::vector<int64_t> numbers;
   std::vector<std::string> names;

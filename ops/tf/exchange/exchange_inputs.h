@@ -11,6 +11,7 @@
 #include "ops/core/exchange/message_format.h"
 #include "ops/core/exchange/wire_dtype.h"
 #include "ops/tf/binding/binding.h"
+#include "tensorflow/core/framework/shape_inference.h"
 
 // The attributes that describe a layout: see ExchangeLayout::Read.
 #define KERAS_SPARSE_LAYOUT_ATTRS \
@@ -21,6 +22,9 @@
 #define KERAS_SPARSE_WORD_ATTR Attr("W: {int32, float} = DT_INT32")
 
 namespace keras_sparse {
+
+// The shapes of a reply: blocks, `served_rows`, and what vectors follow them.
+absl::Status ReplyShapes(tf::shape_inference::InferenceContext* c);
 
 // Reads these attributes in an op's constructor.
 absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout);

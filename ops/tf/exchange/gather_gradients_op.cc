@@ -4,10 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/exchange/return_gradients.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/output_allocator.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -70,14 +69,7 @@ class GatherGradientsOp : public ExchangeOp {
   }
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseGatherGradients").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
-    GatherGradientsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseGatherGradients")
-                            .Device(tf::DEVICE_GPU)
-                            .TypeConstraint<float>("W")
-                            .HostMemory("splits")
-                            .HostMemory("served_rows"),
-                        GatherGradientsOp);
+const RegisterOnCpuAndGpu<GatherGradientsOp> kGatherGradients("KerasSparseGatherGradients",
+                                                              {"splits", "served_rows"}, "W");
 
 }  // namespace keras_sparse

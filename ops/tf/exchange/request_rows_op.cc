@@ -1,11 +1,10 @@
 // KerasSparseRequestRows: ids of many inputs -> what to ask each rank for.
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/exchange/row_request_tensors.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -24,21 +23,7 @@ REGISTER_OP("KerasSparseRequestRows")
     .Output("positions: N * int32")
     .Output("position_splits: N * int64")
     .Output("scales: N * float")
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      const int n = (c->num_outputs() - 4) / 3;
-      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        if (i != 3) c->set_output(i, c->Vector(c->UnknownDim()));
-      }
-      std::vector<std::string> combiners;
-      TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
-      for (int i = 0; i < n; ++i) {
-        // The outputs of a lookup get their static shape from these.
-        c->set_output(4 + n + i, c->input(n + i));
-        if (combiners[static_cast<size_t>(i)] == "none") c->set_output(4 + i, c->input(i));
-      }
-      return absl::OkStatus();
-    });
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) { return SetShapesOfRequest(c, 0); });
 
 class RequestRowsOp : public InputsExchangeOp {
  public:

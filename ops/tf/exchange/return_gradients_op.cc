@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "ops/core/exchange/return_gradients.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -28,10 +27,7 @@ REGISTER_OP("KerasSparseReturnGradients")
     .Output("words: W")
     .Output("splits: int32")
     .Output("own_words: W")
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(VectorShapes);
 
 class ReturnGradientsOp : public InputsExchangeOp {
  public:
@@ -86,18 +82,8 @@ class ReturnGradientsOp : public InputsExchangeOp {
   std::vector<int64_t> columns_;
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseReturnGradients").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"),
-    ReturnGradientsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseReturnGradients")
-                            .Device(tf::DEVICE_GPU)
-                            .TypeConstraint<float>("W")
-                            .HostMemory("reply_rows")
-                            .HostMemory("positions")
-                            .HostMemory("position_splits")
-                            .HostMemory("scales")
-                            .HostMemory("weights")
-                            .HostMemory("splits"),
-                        ReturnGradientsOp);
+const RegisterOnCpuAndGpu<ReturnGradientsOp> kReturnGradients(
+    "KerasSparseReturnGradients",
+    {"reply_rows", "positions", "position_splits", "scales", "weights", "splits"}, "W");
 
 }  // namespace keras_sparse

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 
 #include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/binding/output_allocator.h"
@@ -19,6 +20,18 @@ absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_
     if (are_joined) shapes.push_back({bags.bags(i).num_bags, -1});
   }
   return CheckNumRows(shapes);
+}
+
+absl::Status SetShapesOfRequest(tf::shape_inference::InferenceContext* c, int ids) {
+  TF_RETURN_IF_ERROR(ReplyShapes(c));
+  std::vector<std::string> combiners;
+  TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
+  const auto n = static_cast<int>(combiners.size());
+  for (int i = 0; i < n; ++i) {
+    c->set_output(4 + n + i, c->input(ids + n + i));
+    if (combiners[static_cast<size_t>(i)] == "none") c->set_output(4 + i, c->input(ids + i));
+  }
+  return absl::OkStatus();
 }
 
 Status RowRequestTensors::Make(const ExchangeLayout& layout,

@@ -16,6 +16,11 @@ absl::Status ReadRequestInputs(tf::OpKernelContext* ctx, const std::vector<size_
                                const std::vector<Combiner>& combiners, bool are_joined,
                                std::vector<RequestInput>* inputs);
 
+// The shapes of a request: blocks, `reply_rows`, `positions`, `position_splits` and `scales`, from
+// which the outputs of a lookup get their static shape; and what vectors follow them.
+//   ids  the first of the inputs `ids`, behind which those of `row_splits` come
+absl::Status SetShapesOfRequest(tf::shape_inference::InferenceContext* c, int ids);
+
 struct RowRequestTensors {
   BlockTensors blocks;
   tf::Tensor reply_rows;

@@ -2,10 +2,9 @@
 #include <memory>
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/exchange/served_row_tensors.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -24,11 +23,7 @@ REGISTER_OP("KerasSparseServeRows")
     .Output("ids: P * int64")
     .Output("row_splits: P * int64")
     .SetIsStateful()
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(ReplyShapes);
 
 class ServeRowsOp : public ExchangeOp {
  public:
@@ -61,19 +56,10 @@ class ServeRowsOp : public ExchangeOp {
   std::vector<bool> pools_;
 };
 
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseServeRows").Device(tf::DEVICE_CPU).TypeConstraint<int32_t>("W"), ServeRowsOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseServeRows")
-                            .Device(tf::DEVICE_GPU)
-                            .TypeConstraint<float>("W")
-                            .HostMemory("handles")
-                            .HostMemory("words")
-                            .HostMemory("splits")
-                            .HostMemory("own_words")
-                            .HostMemory("reply_splits")
-                            .HostMemory("served_rows")
-                            .HostMemory("ids")
-                            .HostMemory("row_splits"),
-                        ServeRowsOp);
+const RegisterOnCpuAndGpu<ServeRowsOp> kServeRows("KerasSparseServeRows",
+                                                  {"handles", "words", "splits", "own_words",
+                                                   "reply_splits", "served_rows", "ids",
+                                                   "row_splits"},
+                                                  "W");
 
 }  // namespace keras_sparse

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "ops/core/exchange/whole_batches.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange/exchange_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -22,11 +21,7 @@ REGISTER_OP("KerasSparseServeSamples")
     .Output("reply_splits: int32")
     .Output("own_reply: int32")
     .Output("served_rows: int64")
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(ReplyShapes);
 
 class ServeSamplesOp : public ExchangeOp {
  public:

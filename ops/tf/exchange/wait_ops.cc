@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "ops/core/base/mutex.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf = tensorflow;
@@ -17,11 +16,6 @@ namespace {
 
 absl::Status SameShapes(tf::shape_inference::InferenceContext* c) {
   for (int i = 0; i < c->num_inputs(); ++i) c->set_output(i, c->input(i));
-  return absl::OkStatus();
-}
-
-absl::Status ThreeVectors(tf::shape_inference::InferenceContext* c) {
-  for (int i = 0; i < 3; ++i) c->set_output(i, c->Vector(c->UnknownDim()));
   return absl::OkStatus();
 }
 
@@ -83,7 +77,7 @@ REGISTER_OP("KerasSparse>Waits")
     .Output("numbers: int64")
     .Output("seconds: double")
     .SetIsStateful()
-    .SetShapeFn(ThreeVectors);
+    .SetShapeFn(VectorShapes);
 
 class WaitOp : public tf::OpKernel {
  public:
@@ -112,27 +106,23 @@ REGISTER_KERNEL_BUILDER(
 REGISTER_KERNEL_BUILDER(
     Name("KerasSparse>EndWait").Device(tf::DEVICE_GPU).TypeConstraint("T", kFloatTypes), WaitOp);
 
-class WaitsOp : public tf::OpKernel {
- public:
-  explicit WaitsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    const auto waits = WaitBook::Get().waits();
-    const auto now = std::chrono::steady_clock::now();
-    const auto num_waits = static_cast<int64_t>(waits.size());
-    tf::Tensor *calls = nullptr, *numbers = nullptr, *seconds = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {num_waits}, &calls));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(1, {num_waits}, &numbers));
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(2, {num_waits}, &seconds));
-    int64_t i = 0;
-    for (const auto& [call, wait] : waits) {
-      calls->flat<tf::tstring>()(i) = call;
-      numbers->flat<int64_t>()(i) = wait.number;
-      seconds->flat<double>()(i++) = std::chrono::duration<double>(now - wait.begin).count();
-    }
+static absl::Status ComputeWaits(tf::OpKernelContext* ctx) {
+  const auto waits = WaitBook::Get().waits();
+  const auto now = std::chrono::steady_clock::now();
+  const auto num_waits = static_cast<int64_t>(waits.size());
+  tf::Tensor *calls = nullptr, *numbers = nullptr, *seconds = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {num_waits}, &calls));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(1, {num_waits}, &numbers));
+  TF_RETURN_IF_ERROR(ctx->allocate_output(2, {num_waits}, &seconds));
+  int64_t i = 0;
+  for (const auto& [call, wait] : waits) {
+    calls->flat<tf::tstring>()(i) = call;
+    numbers->flat<int64_t>()(i) = wait.number;
+    seconds->flat<double>()(i++) = std::chrono::duration<double>(now - wait.begin).count();
   }
-};
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparse>Waits").Device(tf::DEVICE_CPU), WaitsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparse>Waits").Device(tf::DEVICE_CPU), CallOp<ComputeWaits>);
 
 }  // namespace keras_sparse

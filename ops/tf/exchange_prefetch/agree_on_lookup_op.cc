@@ -4,9 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 

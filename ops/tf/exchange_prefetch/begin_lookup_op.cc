@@ -6,11 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/exchange/exchange_op.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -41,22 +40,10 @@ REGISTER_OP("KerasSparseBeginLookup")
     .Output("step: variant")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      int n = 0;
       int num_parts = 0;
-      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
       TF_RETURN_IF_ERROR(c->GetAttr("P", &num_parts));
-      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
+      TF_RETURN_IF_ERROR(SetShapesOfRequest(c, 1 + num_parts));
       c->set_output(c->num_outputs() - 1, c->Scalar());
-      std::vector<std::string> combiners;
-      TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
-      const int first_ids = 1 + num_parts;
-      for (int i = 0; i < n; ++i) {
-        // The outputs of a lookup get their static shape from these.
-        c->set_output(4 + n + i, c->input(first_ids + n + i));
-        if (combiners[static_cast<size_t>(i)] != "none") continue;
-        c->set_output(4 + i, c->input(first_ids + i));
-      }
       return absl::OkStatus();
     });
 
@@ -71,10 +58,10 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
   }
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
-    tf::core::RefCountPtr<ExchangeAreaResource> area;
-    OP_REQUIRES_OK_ASYNC(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area), done);
-    const bool may_be_staged = area->area().area->MayHaveAny();
-    const auto begin = [this, ctx, done = std::move(done), area = area->area(), may_be_staged] {
+    std::shared_ptr<ExchangeArea> area;
+    OP_REQUIRES_OK_ASYNC(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &area), done);
+    const bool may_be_staged = area->area->MayHaveAny();
+    const auto begin = [this, ctx, done = std::move(done), area = *area, may_be_staged] {
       OP_REQUIRES_OK_ASYNC(ctx, BeginStep(ctx, area, may_be_staged), done);
       done();
     };

@@ -92,30 +92,7 @@ struct LookupStepVariant {
   bool Decode(const tf::VariantTensorData& /*data*/) { return false; }
 };
 
-// The resources of these.
-class ExchangeAreaResource : public tf::ResourceBase {
- public:
-  explicit ExchangeAreaResource(ExchangeArea area) : area_(std::move(area)) {}
-  std::string DebugString() const override { return "ExchangeArea"; }
-  const ExchangeArea& area() const { return area_; }
-
- private:
-  ExchangeArea area_;
-};
-
-// The courier's, which takes part in rounds until all ranks' stages have ended.
-class PrefetchExchangeResource : public tf::ResourceBase {
- public:
-  explicit PrefetchExchangeResource(std::shared_ptr<PrefetchExchange> exchange)
-      : exchange_(std::move(exchange)) {}
-  std::string DebugString() const override { return "PrefetchExchange"; }
-  PrefetchExchange& exchange() const { return *exchange_; }
-
- private:
-  std::shared_ptr<PrefetchExchange> exchange_;
-};
-
-// The stage's own: it ends with the last handle to it.
+// The stage's own resource: it ends with the last handle to it.
 class ExchangeStageResource : public tf::ResourceBase {
  public:
   ExchangeStageResource(std::shared_ptr<LookupPrefetcher> stage,

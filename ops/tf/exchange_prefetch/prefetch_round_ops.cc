@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "ops/core/operations/prefetch_records.h"
-#include "ops/tf/binding/tf_executor.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -24,30 +22,27 @@ REGISTER_OP("KerasSparseNextRound")
     .SetShapeFn(tf::shape_inference::UnknownShape);
 
 // Returns when this rank is to take part in the next round, or there are no more.
-class NextRoundOp : public tf::OpKernel {
- public:
-  explicit NextRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    PrefetchExchange& exchange = courier->exchange();
-    PrefetchRounds::Turn turn = exchange.rounds.Next();
-    exchange.content = std::static_pointer_cast<RoundContent>(std::move(turn.lookup));
-    if (exchange.content == nullptr) {
-      exchange.content = std::make_shared<RoundContent>();
-      Preparation header = exchange.header();
-      if (turn.is_leaving) header.kind = Preparation::kLeaving;
-      InlineExecutor executor;
-      OP_REQUIRES_OK(ctx, ToTf(exchange.content->request.Make(
-                              exchange.layout, {}, exchange.wire_type, &executor, header)));
-    }
-    exchange.content->request.blocks.SetOutputs(ctx, 0);
-    ctx->set_output(3, tf::Tensor(turn.is_over));
+static absl::Status ComputeNextRound(tf::OpKernelContext* ctx) {
+  std::shared_ptr<PrefetchExchange> courier;
+  TF_RETURN_IF_ERROR(FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
+  PrefetchExchange& exchange = *courier;
+  PrefetchRounds::Turn turn = exchange.rounds.Next();
+  exchange.content = std::static_pointer_cast<RoundContent>(std::move(turn.lookup));
+  if (exchange.content == nullptr) {
+    exchange.content = std::make_shared<RoundContent>();
+    Preparation header = exchange.header();
+    if (turn.is_leaving) header.kind = Preparation::kLeaving;
+    InlineExecutor executor;
+    TF_RETURN_IF_ERROR(ToTf(exchange.content->request.Make(exchange.layout, {}, exchange.wire_type,
+                                                           &executor, header)));
   }
-};
+  exchange.content->request.blocks.SetOutputs(ctx, 0);
+  ctx->set_output(3, tf::Tensor(turn.is_over));
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseNextRound").Device(tf::DEVICE_CPU), NextRoundOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseNextRound").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeNextRound>);
 
 REGISTER_OP("KerasSparseServeRound")
     .Attr("P: int >= 0")
@@ -77,9 +72,9 @@ class ServeRoundOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    PrefetchExchange& exchange = courier->exchange();
+    std::shared_ptr<PrefetchExchange> courier;
+    OP_REQUIRES_OK(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
+    PrefetchExchange& exchange = *courier;
     RoundContent& content = *exchange.content;
     LocalSlices parts{{}, pools_};
     TableList handles;
@@ -162,20 +157,17 @@ REGISTER_OP("KerasSparseEndRound")
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
 // Takes the rows that came, if they are read, and ends the round.
-class EndRoundOp : public tf::OpKernel {
- public:
-  explicit EndRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+static absl::Status ComputeEndRound(tf::OpKernelContext* ctx) {
+  std::shared_ptr<PrefetchExchange> courier;
+  TF_RETURN_IF_ERROR(FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
+  PrefetchExchange& exchange = *courier;
+  if (exchange.reads_rows) TF_RETURN_IF_ERROR(exchange.content->reply.ReadInputs(ctx));
+  exchange.rounds.End(std::move(exchange.content));
+  return absl::OkStatus();
+}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    PrefetchExchange& exchange = courier->exchange();
-    if (exchange.reads_rows) OP_REQUIRES_OK(ctx, exchange.content->reply.ReadInputs(ctx));
-    exchange.rounds.End(std::move(exchange.content));
-  }
-};
-
-REGISTER_KERNEL_BUILDER(Name("KerasSparseEndRound").Device(tf::DEVICE_CPU), EndRoundOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseEndRound").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeEndRound>);
 
 REGISTER_OP("KerasSparseCloseRounds")
     .Input("courier: resource")
@@ -184,18 +176,15 @@ REGISTER_OP("KerasSparseCloseRounds")
 
 // Ends the stage, as its last handle would: the courier goes on until those of all ranks have
 // ended.
-class CloseRoundsOp : public tf::OpKernel {
- public:
-  explicit CloseRoundsOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
+static absl::Status ComputeCloseRounds(tf::OpKernelContext* ctx) {
+  std::shared_ptr<PrefetchExchange> courier;
+  TF_RETURN_IF_ERROR(FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
+  courier->rounds.Close();
+  return absl::OkStatus();
+}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    courier->exchange().rounds.Close();
-  }
-};
-
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCloseRounds").Device(tf::DEVICE_CPU), CloseRoundsOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCloseRounds").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeCloseRounds>);
 
 REGISTER_OP("KerasSparseFailRounds")
     .Attr("message: string")
@@ -214,9 +203,9 @@ class FailRoundsOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<PrefetchExchangeResource> courier;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &courier));
-    PrefetchExchange& exchange = courier->exchange();
+    std::shared_ptr<PrefetchExchange> courier;
+    OP_REQUIRES_OK(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
+    PrefetchExchange& exchange = *courier;
     const Status status = FailedPrecondition(message_);
     exchange.rounds.Fail(status);
     BlockOutputs blocks(exchange.layout);

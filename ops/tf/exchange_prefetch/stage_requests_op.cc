@@ -3,9 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 #include "tsl/profiler/lib/traceme.h"
 
 namespace keras_sparse {

@@ -1,10 +1,9 @@
 // KerasSparseStagedReply: a lookup that all ranks have staged -> the rows for it, and what this
 // rank served for others, as KerasSparseServeRows and the exchange after it give them.
 #include <memory>
-#include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace keras_sparse {
@@ -25,29 +24,23 @@ REGISTER_OP("KerasSparseStagedReply")
     .Output("served_rows: int64")
     .Output("ids: P * int64")
     .Output("row_splits: P * int64")
-    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
-      c->set_output(3, c->Matrix(c->UnknownDim(), c->UnknownDim()));
-      return absl::OkStatus();
-    });
+    .SetShapeFn(ReplyShapes);
 
-class StagedReplyOp : public tf::OpKernel {
- public:
-  explicit StagedReplyOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    std::shared_ptr<LookupStep> step;
-    BlockTensors first;
-    OP_REQUIRES_OK(ctx, LookupStepVariant::Read(ctx, &step));
-    OP_REQUIRES_OK(ctx, first.ReadInputs(ctx));
-    OP_REQUIRES(ctx, step->prepared != nullptr,
-                InvalidInput("`step` must be of a lookup that was staged"));
-    const bool has_rows = step->prepared->exchange->reads_rows;
-    (has_rows ? step->prepared->content->reply : first).SetOutputs(ctx, 0);
-    step->served.SetOutputs(ctx, 3);
+static absl::Status ComputeStagedReply(tf::OpKernelContext* ctx) {
+  std::shared_ptr<LookupStep> step;
+  BlockTensors first;
+  TF_RETURN_IF_ERROR(LookupStepVariant::Read(ctx, &step));
+  TF_RETURN_IF_ERROR(first.ReadInputs(ctx));
+  if (step->prepared == nullptr) {
+    return InvalidInput("`step` must be of a lookup that was staged");
   }
-};
+  const bool has_rows = step->prepared->exchange->reads_rows;
+  (has_rows ? step->prepared->content->reply : first).SetOutputs(ctx, 0);
+  step->served.SetOutputs(ctx, 3);
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseStagedReply").Device(tf::DEVICE_CPU), StagedReplyOp);
+REGISTER_KERNEL_BUILDER(Name("KerasSparseStagedReply").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeStagedReply>);
 
 }  // namespace keras_sparse

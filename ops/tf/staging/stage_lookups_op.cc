@@ -1,11 +1,10 @@
 // KerasSparseStageLookups: the lookups of a batch -> on their way, for KerasSparseLookup to use.
 #include <vector>
 
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/binding/tf_device.h"
 #include "ops/tf/staging/prefetched_rows.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 #include "tsl/profiler/lib/traceme.h"
 
 namespace keras_sparse {
@@ -118,16 +117,9 @@ class StageLookupsOp : public tf::OpKernel {
   bool reads_rows_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseStageLookups").Device(tf::DEVICE_CPU), StageLookupsOp);
 // What a dataset gives is in the CPU's memory.
-REGISTER_KERNEL_BUILDER(Name("KerasSparseStageLookups")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("stage")
-                            .HostMemory("batch")
-                            .HostMemory("handles")
-                            .HostMemory("ids")
-                            .HostMemory("row_splits")
-                            .HostMemory("weights"),
-                        StageLookupsOp);
+const RegisterOnCpuAndGpu<StageLookupsOp> kStageLookups("KerasSparseStageLookups",
+                                                        {"stage", "batch", "handles", "ids",
+                                                         "row_splits", "weights"});
 
 }  // namespace keras_sparse

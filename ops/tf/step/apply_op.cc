@@ -3,10 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/apply.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -70,9 +68,6 @@ class ApplyOp : public tf::OpKernel {
   std::vector<int64_t> columns_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseApply").Device(tf::DEVICE_CPU), ApplyOp);
-REGISTER_KERNEL_BUILDER(
-    Name("KerasSparseApply").Device(tf::DEVICE_GPU).HostMemory("handles").HostMemory("numbers"),
-    ApplyOp);
+const RegisterOnCpuAndGpu<ApplyOp> kApply("KerasSparseApply", {"handles", "numbers"});
 
 }  // namespace keras_sparse

@@ -4,46 +4,13 @@
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/device_operations.h"
 #include "ops/core/operations/lookup.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/lookup_outputs.h"
 #include "ops/tf/binding/tf_device.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "ops/tf/staging/prefetched_rows.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
-namespace {
-
-absl::Status LookupShape(tf::shape_inference::InferenceContext* c) {
-  std::vector<tf::shape_inference::ShapeHandle> ids;
-  std::vector<tf::shape_inference::ShapeHandle> row_splits;
-  std::vector<std::string> combiners;
-  std::vector<int64_t> dims;
-  TF_RETURN_IF_ERROR(c->input("ids", &ids));
-  TF_RETURN_IF_ERROR(c->input("row_splits", &row_splits));
-  TF_RETURN_IF_ERROR(c->GetAttr("combiners", &combiners));
-  TF_RETURN_IF_ERROR(c->GetAttr("output_dims", &dims));
-  if (combiners.size() != ids.size() || dims.size() != ids.size()) {
-    return InvalidInput("`combiners` and `output_dims` must have one entry a table");
-  }
-  std::vector<tf::shape_inference::DimensionHandle> num_rows;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    tf::shape_inference::ShapeHandle checked;
-    TF_RETURN_IF_ERROR(c->WithRank(ids[i], 1, &checked));
-    TF_RETURN_IF_ERROR(c->WithRank(row_splits[i], 1, &checked));
-    tf::shape_inference::DimensionHandle rows = c->Dim(ids[i], 0);
-    if (combiners[i] != "none") {
-      TF_RETURN_IF_ERROR(c->Subtract(c->Dim(row_splits[i], 0), 1, &rows));
-    }
-    num_rows.push_back(rows);
-  }
-  TF_RETURN_IF_ERROR(SetShapesOfRows(c, num_rows, dims));
-  c->set_output(c->num_outputs() - 1, c->Vector(static_cast<int64_t>(ids.size())));
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 // `num_outputs` is N, or 1 for the rows of all tables side by side, `out_type` their type. The
 // tables `updated` may get gradients of these ids: on a GPU they keep the rows of these for the
@@ -72,7 +39,13 @@ REGISTER_OP("KerasSparseLookup")
     .Output("rows: num_outputs * out_type")
     .Output("versions: int64")
     .SetIsStateful()
-    .SetShapeFn(LookupShape);
+    .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
+      TF_RETURN_IF_ERROR(SetShapesOfRows(c, "ids", "row_splits"));
+      int64_t n = 0;
+      TF_RETURN_IF_ERROR(c->GetAttr("N", &n));
+      c->set_output(c->num_outputs() - 1, c->Vector(n));
+      return absl::OkStatus();
+    });
 
 class LookupOp : public tf::OpKernel {
  public:
@@ -135,12 +108,7 @@ class LookupOp : public tf::OpKernel {
   OutputForm form_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup").Device(tf::DEVICE_CPU), LookupOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLookup")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("anchors")
-                            .HostMemory("versions"),
-                        LookupOp);
+const RegisterOnCpuAndGpu<LookupOp> kLookup("KerasSparseLookup",
+                                            {"handles", "anchors", "versions"});
 
 }  // namespace keras_sparse

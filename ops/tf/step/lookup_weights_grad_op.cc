@@ -2,10 +2,8 @@
 #include <vector>
 
 #include "ops/core/operations/lookup.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -70,12 +68,7 @@ class LookupWeightsGradOp : public tf::OpKernel {
   std::vector<int64_t> columns_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupWeightsGrad").Device(tf::DEVICE_CPU),
-                        LookupWeightsGradOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseLookupWeightsGrad")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("versions"),
-                        LookupWeightsGradOp);
+const RegisterOnCpuAndGpu<LookupWeightsGradOp> kLookupWeightsGrad("KerasSparseLookupWeightsGrad",
+                                                                  {"handles", "versions"});
 
 }  // namespace keras_sparse

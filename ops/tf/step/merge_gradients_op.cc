@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "ops/core/gradients/gradient_merger.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/output_allocator.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 

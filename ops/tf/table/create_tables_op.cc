@@ -5,12 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "ops/tf/binding/binding.h"
 #include "ops/tf/binding/initializer_attributes.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_device.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
@@ -73,11 +71,8 @@ class CreateTablesOp : public tf::OpKernel {
       }
       auto bound = std::make_shared<BoundTable>();
       OP_REQUIRES_OK(ctx, ToTf(EmbeddingTable::Open(options, &executor, &bound->table)));
-      tf::Tensor* handle = nullptr;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {}, &handle));
-      handle->scalar<tf::ResourceHandle>()() = tf::ResourceHandle::MakeRefCountingHandle(
-          new TableResource(absl::StrCat("table '", options.name, "'"), std::move(bound)),
-          ctx->device()->name());
+      SetHandle(ctx, static_cast<int>(i),
+                new TableResource(absl::StrCat("table '", options.name, "'"), std::move(bound)));
     }
   }
 
@@ -171,12 +166,7 @@ class CreateTablesOp : public tf::OpKernel {
   std::vector<bool> are_on_gpu_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateTables").Device(tf::DEVICE_CPU), CreateTablesOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateTables")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("names")
-                            .HostMemory("storage_paths")
-                            .HostMemory("handles"),
-                        CreateTablesOp);
+const RegisterOnCpuAndGpu<CreateTablesOp> kCreateTables("KerasSparseCreateTables",
+                                                        {"names", "storage_paths", "handles"});
 
 }  // namespace keras_sparse

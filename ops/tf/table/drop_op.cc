@@ -1,7 +1,5 @@
 // KerasSparseDrop: a handle -> its object ends, whoever still has the handle.
-#include "ops/tf/binding/binding.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
+#include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {
 
@@ -10,20 +8,15 @@ REGISTER_OP("KerasSparseDrop")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-class DropOp : public tf::OpKernel {
- public:
-  explicit DropOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    auto* resource = dynamic_cast<DroppableResource*>(tf::HandleFromInput(ctx, 0).resource().get());
-    OP_REQUIRES(ctx, resource != nullptr,
-                InvalidInput("`handle` must be that of a table or a vocabulary"));
-    resource->Drop();
+static absl::Status ComputeDrop(tf::OpKernelContext* ctx) {
+  auto* resource = dynamic_cast<DroppableResource*>(tf::HandleFromInput(ctx, 0).resource().get());
+  if (resource == nullptr) {
+    return InvalidInput("`handle` must be that of a table or a vocabulary");
   }
-};
+  resource->Drop();
+  return absl::OkStatus();
+}
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseDrop").Device(tf::DEVICE_CPU), DropOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseDrop").Device(tf::DEVICE_GPU).HostMemory("handle"),
-                        DropOp);
+const RegisterOnCpuAndGpu<CallOp<ComputeDrop>> kDrop("KerasSparseDrop", {"handle"});
 
 }  // namespace keras_sparse

@@ -1,7 +1,5 @@
 #include "ops/core/optimizer/rules/adagrad_decay.h"
 
-#include <memory>
-
 #include "ops/core/optimizer/element_rule.h"
 
 namespace keras_sparse {

@@ -1,8 +1,5 @@
 #include "ops/core/optimizer/rules/amsgrad.h"
 
-#include <cmath>
-#include <memory>
-
 #include "ops/core/optimizer/element_rule.h"
 
 namespace keras_sparse {

@@ -1,7 +1,6 @@
 #include "ops/core/optimizer/rules/nadam.h"
 
 #include <cmath>
-#include <memory>
 
 #include "ops/core/optimizer/element_rule.h"
 

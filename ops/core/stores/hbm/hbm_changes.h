@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_CHANGES_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_CHANGES_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_STORE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -5,7 +5,6 @@
 #include <leveldb/db.h>
 #include <leveldb/filter_policy.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_SEGMENT_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_SEGMENT_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>

@@ -1,12 +1,10 @@
 #include <sys/sysinfo.h>
 
 #include <cmath>
-#include <map>
 
 #include "tests/ops/core/support/filter_testing.h"
 
-namespace keras_sparse {
-namespace cbf_filter_test {
+namespace keras_sparse::cbf_filter_test {
 
 constexpr double kBits[] = {8, 16, 32, 64};
 
@@ -190,5 +188,4 @@ TEST(CbfFilter, RefusesWhatItCannotBe) {
   EXPECT_TRUE(many->Admit(1, 1));
 }
 
-}  // namespace cbf_filter_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::cbf_filter_test

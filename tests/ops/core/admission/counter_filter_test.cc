@@ -1,10 +1,7 @@
-#include <cmath>
-#include <map>
 
 #include "tests/ops/core/support/filter_testing.h"
 
-namespace keras_sparse {
-namespace counter_filter_test {
+namespace keras_sparse::counter_filter_test {
 
 TEST(CounterFilter, AdmitsFromWhenTheCountIsReachedUntilItIsToldOfTheRow) {
   const auto filter = Make(Counter(3));
@@ -89,5 +86,4 @@ TEST(CounterFilter, RefusesWhatIsNoFrequency) {
                 AdmissionFilter::Create(other, &filter)));
 }
 
-}  // namespace counter_filter_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::counter_filter_test

@@ -3,8 +3,7 @@
 #include "ops/core/math/philox.h"
 #include "tests/ops/core/support/filter_testing.h"
 
-namespace keras_sparse {
-namespace probability_filter_test {
+namespace keras_sparse::probability_filter_test {
 
 // One training step with these keys.
 std::vector<bool> Step(AdmissionFilter* filter, const std::vector<int64_t>& keys) {
@@ -101,5 +100,4 @@ TEST(ProbabilityFilter, RefusesWhatIsNone) {
                         Make(Probability(0.5))->Restore(&key, &count, 1)));
 }
 
-}  // namespace probability_filter_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::probability_filter_test

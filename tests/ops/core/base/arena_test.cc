@@ -1,13 +1,10 @@
 #include "ops/core/base/arena.h"
 
-#include <algorithm>
 #include <mutex>
 
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace arena_test {
+namespace keras_sparse::arena_test {
 
 struct Piece {
   char* data;
@@ -77,5 +74,4 @@ TEST(Arena, PassesOnThatMemoryRanOut) {
   EXPECT_TRUE(IsOk(arena.Allocate(64, &data)));
 }
 
-}  // namespace arena_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::arena_test

@@ -5,15 +5,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <future>
 #include <set>
 #include <thread>
 
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace background_pool_test {
+namespace keras_sparse::background_pool_test {
 
 TEST(BackgroundPool, BeginsTasksInTheirOrder) {
   std::vector<int> done;  // by the one thread
@@ -198,5 +196,4 @@ TEST(BackgroundPoolVariables, AreChecked) {
   }
 }
 
-}  // namespace background_pool_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::background_pool_test

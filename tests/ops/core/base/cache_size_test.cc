@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace cache_size_test {
+namespace keras_sparse::cache_size_test {
 
 TEST(ThirdLevelCacheBytes, IsZeroOrWhatACacheMayHave) {
   const bool told = std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size").good();
@@ -18,5 +17,4 @@ TEST(ThirdLevelCacheBytes, IsZeroOrWhatACacheMayHave) {
   EXPECT_LE(bytes, int64_t{1} << 34);
 }
 
-}  // namespace cache_size_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::cache_size_test

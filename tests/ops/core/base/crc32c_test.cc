@@ -2,8 +2,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace crc32c_test {
+namespace keras_sparse::crc32c_test {
 
 TEST(Crc32c, IsThatOfTheStandard) {
   // RFC 3720, B.4.
@@ -34,5 +33,4 @@ TEST(Crc32c, SeesEveryFlippedBit) {
   }
 }
 
-}  // namespace crc32c_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::crc32c_test

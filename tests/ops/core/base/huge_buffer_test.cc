@@ -7,8 +7,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace huge_buffer_test {
+namespace keras_sparse::huge_buffer_test {
 
 constexpr int64_t kPage = 4096;
 
@@ -99,5 +98,4 @@ TEST(HugeBuffer, SaysHowMuchTheSystemWouldNotGive) {
   EXPECT_EQ(buffer.data(), nullptr);
 }
 
-}  // namespace huge_buffer_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::huge_buffer_test

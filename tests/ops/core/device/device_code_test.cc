@@ -1,14 +1,11 @@
 #include "ops/core/device/device_code.h"
 
 #include <cstdlib>
-#include <numeric>
 
 #include "ops/core/device/device_array.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace device_code_test {
+namespace keras_sparse::device_code_test {
 
 using cuda_impl::Launch;
 using cuda_impl::Tile;
@@ -160,5 +157,4 @@ TEST(EmulatorDeathTest, FindsAMaskThatIsNotKept) {
 
 #endif  // __CUDACC__
 
-}  // namespace device_code_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::device_code_test

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_LOOKUPS_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_DEVICE_DEVICE_LOOKUPS_H_
 
-#include <algorithm>
 #include <map>
 
 #include "ops/core/base/executor.h"

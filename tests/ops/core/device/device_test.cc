@@ -3,8 +3,7 @@
 
 #include "tests/ops/core/device/device_testing.h"
 
-namespace keras_sparse {
-namespace device_test {
+namespace keras_sparse::device_test {
 
 #ifndef __CUDACC__
 // Of a machine with several GPUs, which tests have none of.
@@ -48,5 +47,4 @@ TEST(EmulatedDevice, HasMemoryThatIsNoneOfTheCpus) {
 #endif
 #endif
 
-}  // namespace device_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::device_test

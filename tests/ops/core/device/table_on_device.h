@@ -11,7 +11,6 @@
 #include "ops/core/table/embedding_table.h"
 #include "ops/core/table/table_locks.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 

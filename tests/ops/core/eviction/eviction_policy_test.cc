@@ -1,12 +1,10 @@
 #include "ops/core/eviction/eviction_policy.h"
 
 #include <cmath>
-#include <limits>
 
 #include "tests/ops/core/support/eviction_testing.h"
 
-namespace keras_sparse {
-namespace eviction_policy_test {
+namespace keras_sparse::eviction_policy_test {
 
 bool GoesAt(const EvictionPolicy& policy, uint32_t age) { return policy.Evicts(age, nullptr, 0); }
 
@@ -94,5 +92,4 @@ TEST(EvictionPolicy, RefusesWhatItCannotBe) {
   EXPECT_EQ(policy, nullptr);
 }
 
-}  // namespace eviction_policy_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::eviction_policy_test

@@ -3,12 +3,8 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_DRAW_EXCHANGE_H_
 
 #include <algorithm>
-#include <cstdint>
-#include <random>
-#include <vector>
 
 #include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 
 namespace keras_sparse {
 
@@ -25,8 +21,7 @@ class Draw {
     table.dim = step_ * (1 + Below(20 / step_));
     table.by_rows = Below(3) == 0;
     table.max_entries = Below(2) == 0 ? 1 : 1 + Below(4);
-    std::vector<int64_t> ranks;
-    for (int64_t r = 0; r < num_ranks; ++r) ranks.push_back(r);
+    std::vector<int64_t> ranks = Range(0, num_ranks);
     std::shuffle(ranks.begin(), ranks.end(), random_);
     const int64_t num_slices = 1 + Below(std::min(num_ranks, table.dim / step_));
     int64_t left = table.dim;

@@ -1,16 +1,9 @@
-#include <utility>
 
-#include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/device_blocks.h"
-#include "ops/core/exchange/return_gradients.h"
-#include "ops/core/exchange/wire_dtype.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/exchange/draw_exchange.h"
-#include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 
-namespace keras_sparse {
-namespace exchange_on_device_test {
+namespace keras_sparse::exchange_on_device_test {
 
 using Bytes = std::vector<char>;
 using Columns = std::vector<std::vector<ResponseColumns>>;
@@ -255,5 +248,4 @@ TEST(ExchangeOnDevice, HeadersCarryErrors) {
                         cuda_impl::CheckBlocks(layout, received, device.get())));
 }
 
-}  // namespace exchange_on_device_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::exchange_on_device_test

@@ -1,14 +1,8 @@
-#include <algorithm>
-#include <map>
-#include <random>
 
 #include "tests/ops/core/exchange/draw_exchange.h"
-#include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace exchange_test {
+namespace keras_sparse::exchange_test {
 
 using Blocks = std::vector<std::vector<Word>>;
 using Floats = std::vector<std::vector<float>>;
@@ -289,5 +283,4 @@ TEST(Exchange, RefusesAnotherRanksLayoutAndMalformedBlocks) {
   }
 }
 
-}  // namespace exchange_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::exchange_test

@@ -2,14 +2,11 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_EXCHANGE_EXCHANGE_TESTING_H_
 
-#include <utility>
-
 #include "ops/core/exchange/combine_rows.h"
 #include "ops/core/exchange/gathered_rows.h"
 #include "ops/core/exchange/response_rows.h"
 #include "ops/core/exchange/return_gradients.h"
 #include "ops/core/exchange/row_request.h"
-#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/exchange/placed_table.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_access.h"

@@ -1,11 +1,8 @@
 #include "ops/core/exchange/packed_slices.h"
 
-#include <limits>
-
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace packed_slices_test {
+namespace keras_sparse::packed_slices_test {
 
 // What a rank has of one table.
 struct Rows {
@@ -127,5 +124,4 @@ TEST(PackedSlices, ATableHasToBeCountedInAWord) {
                        &num_words)));
 }
 
-}  // namespace packed_slices_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::packed_slices_test

@@ -1,18 +1,12 @@
 #include "ops/core/exchange/prefetch_rounds.h"
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <random>
-#include <thread>
-#include <utility>
 
-#include "tests/ops/core/support/testing.h"
+#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace prefetch_rounds_test {
+namespace keras_sparse::prefetch_rounds_test {
 
 constexpr int64_t kNothing = -1;
 constexpr size_t kMaxRounds = 100;
@@ -107,17 +101,9 @@ class Ranks {
   std::vector<std::thread> couriers_;
 };
 
-// Calls a function for each rank at once.
-template <typename Function>
-void OnAll(size_t num_ranks, const Function& function) {
-  std::vector<std::thread> threads;
-  for (size_t r = 0; r < num_ranks; ++r) threads.emplace_back([&function, r] { function(r); });
-  for (std::thread& thread : threads) thread.join();
-}
-
 TEST(PrefetchRoundsTest, RanksInStepFindEachOthersLookups) {
   Ranks ranks(3);
-  OnAll(3, [&](size_t r) {
+  InThreads(size_t{3}, [&](size_t r) {
     for (int64_t batch = 0; batch < 50; ++batch) {
       const int64_t number = 10 * batch + static_cast<int64_t>(r);
       EXPECT_EQ(ranks.HandIn(r, number), batch);
@@ -130,7 +116,7 @@ TEST(PrefetchRoundsTest, RanksInStepFindEachOthersLookups) {
 
 TEST(PrefetchRoundsTest, WhatStepsHaveSeenIsDropped) {
   Ranks ranks(2);
-  OnAll(2, [&](size_t r) {
+  InThreads(size_t{2}, [&](size_t r) {
     for (int64_t batch = 0; batch < 4; ++batch) ranks.HandIn(r, batch);
   });
   ranks.rounds[0]->MarkUsed({1, 1});
@@ -141,7 +127,7 @@ TEST(PrefetchRoundsTest, WhatStepsHaveSeenIsDropped) {
 TEST(PrefetchRoundsTest, ADifferenceBetweenRanksIsExpectedFromThenOn) {
   Ranks ranks(2);
   // Rank 1 has handed in one that no step takes.
-  OnAll(2, [&](size_t r) {
+  InThreads(size_t{2}, [&](size_t r) {
     for (int64_t batch = 0; batch < 5; ++batch) ranks.HandIn(r, r == 0 ? batch : batch - 1);
   });
   const uint32_t before = ranks.rounds[0]->Expect(1).checksum();
@@ -157,7 +143,7 @@ TEST(PrefetchRoundsTest, ADifferenceBetweenRanksIsExpectedFromThenOn) {
 TEST(PrefetchRoundsTest, ARankThatIsBehindLeavesRoundsOutOnce) {
   Ranks ranks(2);
   // Rank 1 comes with its lookups a round later.
-  OnAll(2, [&](size_t r) {
+  InThreads(size_t{2}, [&](size_t r) {
     for (int64_t batch = 0; batch < 3; ++batch) ranks.HandIn(r, r == 0 ? batch : batch - 1);
   });
   // Several steps see it before the next round.
@@ -165,7 +151,7 @@ TEST(PrefetchRoundsTest, ARankThatIsBehindLeavesRoundsOutOnce) {
     for (size_t r = 0; r < 2; ++r) ranks.rounds[r]->MarkUsed({batch, batch + 1});
   }
   std::vector<int64_t> rounds(2);
-  OnAll(2, [&](size_t r) {
+  InThreads(size_t{2}, [&](size_t r) {
     if (r == 1) {
       EXPECT_EQ(ranks.HandIn(r, 2), 3);
     }
@@ -209,7 +195,7 @@ TEST(PrefetchRoundsTest, AFailureIsThatOfLookupsAndOfTheCourier) {
 
 TEST(PrefetchRoundsTest, RoundsThatNobodyAsksForAreNotKeptForEver) {
   Ranks ranks(2);
-  OnAll(2, [&](size_t r) {
+  InThreads(size_t{2}, [&](size_t r) {
     for (int64_t batch = 0; batch < 150; ++batch) ranks.HandIn(r, batch);
   });
   EXPECT_EQ(ranks.Expected(0, 0), (std::vector<int64_t>{kNothing, kNothing}));
@@ -270,5 +256,4 @@ TEST(PrefetchRoundsTest, StressNeverPairsLookupsOfTwoSteps) {
   EXPECT_GT(num_used, 0);
 }
 
-}  // namespace prefetch_rounds_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::prefetch_rounds_test

@@ -2,10 +2,8 @@
 
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/exchange/exchange_testing.h"
-#include "tests/ops/core/support/reference.h"
 
-namespace keras_sparse {
-namespace return_gradients_test {
+namespace keras_sparse::return_gradients_test {
 
 // What goes back for the ids of the first input, whose gradients have one number in all columns: by
 // the CPU and by a GPU.
@@ -70,5 +68,4 @@ TEST(ReturnGradients, KeepsTheSignOfZerosWhateverIsSummedBesideThem) {
   }
 }
 
-}  // namespace return_gradients_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::return_gradients_test

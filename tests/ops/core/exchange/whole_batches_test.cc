@@ -1,15 +1,8 @@
 #include "ops/core/exchange/whole_batches.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <vector>
-
 #include "tests/ops/core/exchange/placed_table.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace whole_batches_test {
+namespace keras_sparse::whole_batches_test {
 
 // Of two inputs, whose tables are on rank 1. The second one has more columns on the last rank.
 ExchangeLayout Inputs(int64_t num_ranks, int64_t width = 1) {
@@ -96,5 +89,4 @@ TEST(ExchangedTable, NamesTheFirstIdOutsideOfIt) {
   EXPECT_TRUE(IsOk(table.CheckIds(ids.data(), 4)));
 }
 
-}  // namespace whole_batches_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::whole_batches_test

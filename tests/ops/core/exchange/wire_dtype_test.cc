@@ -1,13 +1,10 @@
 #include "ops/core/exchange/wire_dtype.h"
 
 #include <cmath>
-#include <limits>
-#include <random>
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace wire_dtype_test {
+namespace keras_sparse::wire_dtype_test {
 
 float There(FloatType type, float value) {
   Word word = 0;
@@ -88,5 +85,4 @@ TEST(WireDtype, RefusesOtherNames) {
       FailsWith(StatusCode::kInvalidArgument, "wire_dtype='int8'", ParseWireType("int8", &type)));
 }
 
-}  // namespace wire_dtype_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::wire_dtype_test

@@ -1,14 +1,11 @@
 #include "ops/core/files/direct_file.h"
 
-#include <random>
 #include <thread>
 
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace direct_file_test {
+namespace keras_sparse::direct_file_test {
 
 // Takes whole blocks alone, as a disk does, on any file system.
 class BlockFile : public File {
@@ -124,5 +121,4 @@ TEST(DirectFile, ReadsAndWritesNothingWithoutMemory) {
       .join();
 }
 
-}  // namespace direct_file_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::direct_file_test

@@ -2,18 +2,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <numeric>
-#include <thread>
 
 #include "ops/core/files/file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/testing.h"
+#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace posix_file_system_test {
+namespace keras_sparse::posix_file_system_test {
 
 FileSystem* const kEnv = FileSystem::Posix();
 
@@ -109,20 +105,16 @@ TEST(PosixFileSystem, ReadsThousandsAtOnceFromSeveralThreads) {
   std::vector<int64_t> numbers(20000);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i * i);
   ASSERT_TRUE(IsOk(file->Write(0, reinterpret_cast<const char*>(numbers.data()), 8 * 20000)));
-  std::vector<std::thread> threads;
-  for (uint64_t seed = 0; seed < 3; ++seed) {
-    threads.emplace_back([&file, seed] {
-      for (const int64_t n : {0, 1, 7, 8, 9, 100, 5000}) {
-        const std::vector<int64_t> places = RandomIds(n, 0, 19999, seed);
-        std::vector<int64_t> read(static_cast<size_t>(n));
-        EXPECT_TRUE(IsOk(kEnv->ReadMany(places.size(), [&](size_t i) {
-          return file->Read(8 * places[i], 8, reinterpret_cast<char*>(&read[i]));
-        })));
-        for (size_t i = 0; i < places.size(); ++i) EXPECT_EQ(read[i], places[i] * places[i]);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  InThreads(uint64_t{3}, [&](uint64_t seed) {
+    for (const int64_t n : {0, 1, 7, 8, 9, 100, 5000}) {
+      const std::vector<int64_t> places = RandomIds(n, 0, 19999, seed);
+      std::vector<int64_t> read(static_cast<size_t>(n));
+      EXPECT_TRUE(IsOk(kEnv->ReadMany(places.size(), [&](size_t i) {
+        return file->Read(8 * places[i], 8, reinterpret_cast<char*>(&read[i]));
+      })));
+      for (size_t i = 0; i < places.size(); ++i) EXPECT_EQ(read[i], places[i] * places[i]);
+    }
+  });
 }
 
 TEST(PosixFileSystem, ReportsTheFirstOfManyReadsThatFails) {
@@ -145,19 +137,15 @@ TEST(PosixFileSystem, DoesNotTakeALockOnAFileThatIsGone) {
   const TempFolder folder;
   const std::string path = folder / "lock";
   std::atomic<int> holders{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 3000; ++i) {
-        std::unique_ptr<FileSystem::Lock> lock;
-        if (!kEnv->LockFile(path, &lock).ok()) continue;
-        EXPECT_EQ(holders.fetch_add(1), 0);
-        holders.fetch_sub(1);
-        EXPECT_TRUE(IsOk(kEnv->RemoveFile(path)));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  InThreads(4, [&](int /*t*/) {
+    for (int i = 0; i < 3000; ++i) {
+      std::unique_ptr<FileSystem::Lock> lock;
+      if (!kEnv->LockFile(path, &lock).ok()) continue;
+      EXPECT_EQ(holders.fetch_add(1), 0);
+      holders.fetch_sub(1);
+      EXPECT_TRUE(IsOk(kEnv->RemoveFile(path)));
+    }
+  });
 }
 
 TEST(PosixFileSystem, LocksAFileAgainstOtherProcesses) {
@@ -201,5 +189,4 @@ TEST(PosixFileSystem, SaysThatADirectFileMayNotBeLonger) {
   }
 }
 
-}  // namespace posix_file_system_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::posix_file_system_test

@@ -4,17 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <set>
 
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace storage_folder_test {
+namespace keras_sparse::storage_folder_test {
 
 using Contents = std::set<std::string>;
 
@@ -257,5 +251,4 @@ TEST(StorageFolder, NamesAPathThatCannotBeAFolder) {
                         Make(temp / "file/rows", &folder)));
 }
 
-}  // namespace storage_folder_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::storage_folder_test

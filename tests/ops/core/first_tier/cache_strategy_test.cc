@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace cache_strategy_test {
+namespace keras_sparse::cache_strategy_test {
 
 std::unique_ptr<CacheStrategy> Create(const std::string& strategy, int64_t num_rows) {
   std::unique_ptr<CacheStrategy> order;
@@ -84,5 +83,4 @@ TEST(CacheStrategy, NamesTheStrategiesThereAre) {
                         CacheStrategy::Create("FIFO", &order)));
 }
 
-}  // namespace cache_strategy_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::cache_strategy_test

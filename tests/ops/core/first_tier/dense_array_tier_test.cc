@@ -1,15 +1,10 @@
 #include "ops/core/first_tier/dense_array_tier.h"
 
-#include <limits>
 #include <numeric>
 
-#include "ops/core/record/initializer.h"
 #include "tests/ops/core/support/check_tier.h"
-#include "tests/ops/core/support/testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace dense_array_tier_test {
+namespace keras_sparse::dense_array_tier_test {
 
 std::unique_ptr<Initializer> Uniform() {
   std::unique_ptr<Initializer> initializer;
@@ -106,5 +101,4 @@ TEST(DenseArrayTier, RefusesASizeThatNoMachineHas) {
                                              *Uniform(), &executor, &tier)));
 }
 
-}  // namespace dense_array_tier_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::dense_array_tier_test

@@ -1,14 +1,9 @@
 // Which rows of a first tier have changed, while rows come and go and move.
-#include <random>
-#include <set>
 
 #include "ops/core/first_tier/hash_table_tier.h"
 #include "tests/ops/core/support/check_tier.h"
-#include "tests/ops/core/support/testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace hash_table_tier_changes_test {
+namespace keras_sparse::hash_table_tier_changes_test {
 
 // A tier with a limit, and what it ought to say.
 class LimitedTier {
@@ -123,8 +118,7 @@ TEST(HashTableTier, KeepsWhatHasChangedIfDemotionFails) {
   std::unique_ptr<FirstTier> tier;
   ASSERT_TRUE(IsOk(HashTableTier::Open(RecordLayout(8, {}, false), {20000, "LRU"}, &tier)));
   ThreadExecutor executor(2);
-  std::vector<int64_t> keys;
-  for (int64_t key = 0; key < 3000; ++key) keys.push_back(key);
+  const std::vector<int64_t> keys = Range(0, 3000);
   tier->TrackChanges();
   tier->BeginUpdate();
   FindOrCreateInParts(tier.get(), keys, &executor);
@@ -133,5 +127,4 @@ TEST(HashTableTier, KeepsWhatHasChangedIfDemotionFails) {
   ExpectChanged(*tier, keys, {keys.begin(), keys.end()});
 }
 
-}  // namespace hash_table_tier_changes_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hash_table_tier_changes_test

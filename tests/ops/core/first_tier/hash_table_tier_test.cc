@@ -1,17 +1,9 @@
 #include "ops/core/first_tier/hash_table_tier.h"
 
-#include <limits>
-#include <mutex>
-
-#include "ops/core/base/hash.h"
-#include "ops/core/record/initializer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tier.h"
-#include "tests/ops/core/support/testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace hash_table_tier_test {
+namespace keras_sparse::hash_table_tier_test {
 
 // Multiples of an odd number, so all different, with the extreme keys among them.
 std::vector<int64_t> ManyKeys(int64_t n) {
@@ -160,5 +152,4 @@ TEST(HashTableTier, KnowsTheRowsThatWereUsedOnceTheyAreLaidOutAnew) {
   }
 }
 
-}  // namespace hash_table_tier_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hash_table_tier_test

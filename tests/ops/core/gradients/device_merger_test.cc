@@ -1,14 +1,11 @@
 #include "ops/core/gradients/device_merger.h"
 
-#include <map>
-
 #include "ops/core/gradients/row_segments.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace device_merger_test {
+namespace keras_sparse::device_merger_test {
 
 using cuda_impl::DeviceMerger;
 
@@ -147,5 +144,4 @@ TEST(DeviceMerger, RefusesSplitsThatDoNotRise) {
                         DeviceMerger::Create({none.gpu}, device.get(), &merger)));
 }
 
-}  // namespace device_merger_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::device_merger_test

@@ -1,14 +1,10 @@
 #include "ops/core/gradients/gradient_merger.h"
 
-#include <algorithm>
-#include <map>
-
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace gradient_merger_test {
+namespace keras_sparse::gradient_merger_test {
 
 struct Merged {
   std::vector<int64_t> ids;
@@ -176,5 +172,4 @@ TEST(GradientMerger, RefusesBrokenSplits) {
                 GradientMerger::Create({{ids.data(), bags, grads.data(), 1}}, Inline(), &merger)));
 }
 
-}  // namespace gradient_merger_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::gradient_merger_test

@@ -6,10 +6,8 @@
 
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace partition_gradients_test {
+namespace keras_sparse::partition_gradients_test {
 
 // Asked for a block at a time, as a step does.
 std::vector<std::vector<float>> Gradients(PartitionGradients* part, int64_t dim) {
@@ -148,5 +146,4 @@ TEST(PartitionGradients, AddInInputOrder) {
   }
 }
 
-}  // namespace partition_gradients_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::partition_gradients_test

@@ -4,8 +4,7 @@
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace bags_hash_test {
+namespace keras_sparse::bags_hash_test {
 
 std::vector<unsigned long long> Words(const BagsHash& hash) {
   return {hash.ids.low,         hash.ids.high,    hash.row_splits.low,
@@ -74,5 +73,4 @@ TEST(BagsHash, TellsWhatStandsWhere) {
   }
 }
 
-}  // namespace bags_hash_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::bags_hash_test

@@ -3,10 +3,8 @@
 #include <cmath>
 
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace bags_test {
+namespace keras_sparse::bags_test {
 
 TEST(ParseCombiner, KnowsEachCombinerByName) {
   Combiner combiner = Combiner::kSum;
@@ -111,5 +109,4 @@ TEST(CutBags, CutsEmptyBagsToo) {
   ExpectCovered(BagsOf(Combiner::kSum, splits), 10);
 }
 
-}  // namespace bags_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::bags_test

@@ -8,8 +8,7 @@
 #include "ops/core/base/hash.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace id_grouper_test {
+namespace keras_sparse::id_grouper_test {
 
 std::vector<uint32_t> Occurrences(const IdGrouper& groups, int64_t u) {
   return {groups.occurrences(u), groups.occurrences(u) + groups.num_occurrences(u)};
@@ -136,5 +135,4 @@ TEST(IdGrouper, TellsIdsApartThatWereChosenToShareTheirHashBits) {
   EXPECT_EQ(UniqueIds(groups), ids);
 }
 
-}  // namespace id_grouper_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::id_grouper_test

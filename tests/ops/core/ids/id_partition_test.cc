@@ -3,12 +3,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "ops/core/base/executor.h"
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace id_partition_test {
+namespace keras_sparse::id_partition_test {
 
 IdList ListOf(const std::vector<int64_t>& ids, int max_partition_bits) {
   return {ids.data(), static_cast<int64_t>(ids.size()), max_partition_bits};
@@ -140,5 +137,4 @@ TEST(PartitionIds, TakesNoListsAtAll) {
   EXPECT_TRUE(PartitionIds({}, &executor).empty());
 }
 
-}  // namespace id_partition_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::id_partition_test

@@ -1,15 +1,12 @@
 #include "ops/core/ids/missing_keys.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "ops/core/index/hbm_row.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace missing_keys_test {
+namespace keras_sparse::missing_keys_test {
 
 using cuda_impl::FoundIds;
 using cuda_impl::MissingKeys;
@@ -90,5 +87,4 @@ TEST(MissingKeys, AreNotThereWithoutRoomForThem) {
   list.Check(missing[0]);
 }
 
-}  // namespace missing_keys_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::missing_keys_test

@@ -1,11 +1,8 @@
 #include "ops/core/ids/owned_keys.h"
 
-#include <limits>
-
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace owned_keys_test {
+namespace keras_sparse::owned_keys_test {
 
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -32,5 +29,4 @@ TEST(OwnedKeys, HasTheIdsOfAStaticTable) {
   for (const int64_t id : {kLeast, int64_t{-1}, int64_t{10}, kMost}) EXPECT_FALSE(owned.Hold(id));
 }
 
-}  // namespace owned_keys_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::owned_keys_test

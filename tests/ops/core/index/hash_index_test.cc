@@ -1,16 +1,12 @@
 #include "ops/core/index/hash_index.h"
 
 #include <algorithm>
-#include <limits>
-#include <random>
-#include <set>
 #include <unordered_map>
 
 #include "ops/core/base/hash.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace hash_index_test {
+namespace keras_sparse::hash_index_test {
 
 void Insert(HashIndex* index, int64_t key, uint32_t row) { index->Insert(HashKey(key), key, row); }
 uint32_t Find(const HashIndex& index, int64_t key) { return index.Find(HashKey(key), key); }
@@ -246,5 +242,4 @@ TEST(HashIndex, EndsAWalkFromAPositionItDoesNotHave) {
   EXPECT_TRUE(keys.empty());
 }
 
-}  // namespace hash_index_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hash_index_test

@@ -1,16 +1,13 @@
 #include "ops/core/index/hbm_index.h"
 
-#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ops/core/device/device_requests.h"
 #include "ops/core/index/hbm_index_find.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace hbm_index_test {
+namespace keras_sparse::hbm_index_test {
 
 __global__ void FindByLaneKernel(HbmIndexView view, const int64_t* keys, int64_t n,
                                  uint32_t* rows) {
@@ -289,5 +286,4 @@ TEST(HbmIndex, TakesKeysWhereThereIsNoRoomToRemoveTraces) {
 
 #endif
 
-}  // namespace hbm_index_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_index_test

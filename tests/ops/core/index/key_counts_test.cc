@@ -1,14 +1,11 @@
 #include "ops/core/index/key_counts.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <random>
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace key_counts_test {
+namespace keras_sparse::key_counts_test {
 
 // Places are hashes, so that tests can choose them.
 constexpr HashSecret kNone = {0, 1};
@@ -135,5 +132,4 @@ TEST(KeyCounts, CannotBeFlooded) {
   EXPECT_LT(seconds(/*shift=*/0), 20 * seconds(/*shift=*/40) + 0.1);
 }
 
-}  // namespace key_counts_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::key_counts_test

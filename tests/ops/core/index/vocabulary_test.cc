@@ -1,15 +1,11 @@
 #include "ops/core/index/vocabulary.h"
 
-#include <limits>
 #include <map>
-#include <random>
-#include <thread>
 #include <utility>
 
-#include "tests/ops/core/support/testing.h"
+#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace vocabulary_test {
+namespace keras_sparse::vocabulary_test {
 
 using Tokens = std::vector<int64_t>;
 
@@ -114,21 +110,17 @@ TEST(VocabularyConcurrency, ThreadsNeverGiveAKeyTwoTokens) {
   constexpr int64_t kKeys = 4000;
   Vocabulary vocabulary(kKeys);
   std::vector<std::vector<std::pair<int64_t, int64_t>>> seen(4);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < seen.size(); ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(t);
-      for (int batch = 0; batch < 100; ++batch) {
-        std::vector<int64_t> keys(200);
-        for (int64_t& key : keys) key = static_cast<int64_t>(random() % kKeys);
-        const Tokens tokens = t % 2 == 0 ? Add(&vocabulary, keys) : Find(vocabulary, keys);
-        for (size_t i = 0; i < keys.size(); ++i) {
-          if (tokens[i] != 0) seen[t].emplace_back(keys[i], tokens[i]);
-        }
+  InThreads(seen.size(), [&](size_t t) {
+    std::mt19937_64 random(t);
+    for (int batch = 0; batch < 100; ++batch) {
+      std::vector<int64_t> keys(200);
+      for (int64_t& key : keys) key = static_cast<int64_t>(random() % kKeys);
+      const Tokens tokens = t % 2 == 0 ? Add(&vocabulary, keys) : Find(vocabulary, keys);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (tokens[i] != 0) seen[t].emplace_back(keys[i], tokens[i]);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+    }
+  });
   std::vector<int64_t> keys;
   std::vector<int64_t> counts;
   vocabulary.Export(&keys, &counts);
@@ -141,5 +133,4 @@ TEST(VocabularyConcurrency, ThreadsNeverGiveAKeyTwoTokens) {
   EXPECT_EQ(total, 2 * 100 * 200);
 }
 
-}  // namespace vocabulary_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::vocabulary_test

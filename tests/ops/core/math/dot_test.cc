@@ -5,8 +5,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace dot_test {
+namespace keras_sparse::dot_test {
 
 TEST(Dot, MultipliesRowsOfAnyWidth) {
   for (const int64_t dim : {1, 3, 4, 7, 8, 9, 16, 20, 31, 33, 64, 65, 127, 128, 1500}) {
@@ -36,5 +35,4 @@ TEST(Dot, AddsInTheOrderOfAWarp) {
   }
 }
 
-}  // namespace dot_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::dot_test

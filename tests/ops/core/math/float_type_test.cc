@@ -1,8 +1,6 @@
 #include "ops/core/math/float_type.h"
 
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "ops/core/math/vector_math.h"
 #include "tests/ops/core/support/testing.h"
@@ -11,8 +9,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace keras_sparse {
-namespace float_type_test {
+namespace keras_sparse::float_type_test {
 
 // As TensorFlow has the processor while a kernel runs: floats below the normal ones are zeros.
 class FlushesDenormals {
@@ -100,5 +97,4 @@ TEST(FloatType, RowsOfAnyTypeAreAddedAsFloats) {
   }
 }
 
-}  // namespace float_type_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::float_type_test

@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace philox_test {
+namespace keras_sparse::philox_test {
 
 using Words = std::array<uint32_t, 4>;
 
@@ -23,5 +22,4 @@ TEST(Philox, GivesThePublishedAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-}  // namespace philox_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::philox_test

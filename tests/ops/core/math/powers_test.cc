@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace powers_test {
+namespace keras_sparse::powers_test {
 
 TEST(Powers, AreThoseOfPow) {
   for (const double base : {0.25, 0.9, 0.999, 0.99999, static_cast<double>(0.999f)}) {
@@ -33,5 +32,4 @@ TEST(Powers, OfOneStayAndOfZeroEnd) {
   }
 }
 
-}  // namespace powers_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::powers_test

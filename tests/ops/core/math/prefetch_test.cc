@@ -5,8 +5,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace prefetch_test {
+namespace keras_sparse::prefetch_test {
 
 // The lines that some row touches, of rows that lie side by side.
 int64_t MostLines(int64_t row_bytes, int64_t stride) {
@@ -56,5 +55,4 @@ TEST(Prefetch, TakesRowsOfAnyWidthAndNull) {
   }
 }
 
-}  // namespace prefetch_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::prefetch_test

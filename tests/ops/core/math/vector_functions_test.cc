@@ -1,14 +1,10 @@
 #include "ops/core/math/vector_functions.h"
 
 #include <cmath>
-#include <cstring>
-#include <limits>
-#include <random>
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace vector_functions_test {
+namespace keras_sparse::vector_functions_test {
 
 TEST(Log2, IsThatOfTheStandardLibraryForEveryNormalFloat) {
   std::mt19937 random(1);
@@ -159,5 +155,4 @@ TEST(Pow, HasTheEndsOfTheStandardLibrary) {
   EXPECT_EQ(Pow(1e-30f, 1000), 0);
 }
 
-}  // namespace vector_functions_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::vector_functions_test

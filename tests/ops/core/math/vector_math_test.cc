@@ -2,8 +2,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace vector_math_test {
+namespace keras_sparse::vector_math_test {
 
 const std::vector<int64_t> kWidths = {1,  3,  4,  5,  7,  8,   9,   12,  16,
                                       20, 31, 33, 64, 65, 100, 127, 128, 1500};
@@ -102,5 +101,4 @@ TEST(AddScaled, GivesTheBitsOfASumOfOneRow) {
   }
 }
 
-}  // namespace vector_math_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::vector_math_test

@@ -1,19 +1,10 @@
 // ApplyChanges: a table in use follows a saved one that is trained on.
-#include <atomic>
-#include <cstring>
-#include <thread>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace apply_changes_test {
+namespace keras_sparse::apply_changes_test {
 
 constexpr int64_t kDim = 4;
 
@@ -178,5 +169,4 @@ TEST(ApplyChanges, RefusesWhatDoesNotGoOnAndChangesNothing) {
   EXPECT_EQ(ExportRaw(trained.get()), before);
 }
 
-}  // namespace apply_changes_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::apply_changes_test

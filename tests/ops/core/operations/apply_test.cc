@@ -1,14 +1,11 @@
 #include "ops/core/operations/apply.h"
 
 #include "ops/core/gradients/gradient_merger.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace apply_test {
+namespace keras_sparse::apply_test {
 
 TEST(ApplyGradients, CreatesARowFromItsInitialOne) {
   const TableOptions options = Dynamic(2);
@@ -219,5 +216,4 @@ TEST(ApplyGradients, UpdatesKeysChosenToFallIntoOnePart) {
   }
 }
 
-}  // namespace apply_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::apply_test

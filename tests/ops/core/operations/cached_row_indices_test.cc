@@ -2,21 +2,16 @@
 // ids.
 #include "ops/core/ids/cached_row_indices.h"
 
-#include <functional>
 #include <utility>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace cached_row_indices_test {
+namespace keras_sparse::cached_row_indices_test {
 
 constexpr int64_t kDim = 5;
 constexpr int64_t kRows = 90;
@@ -154,21 +149,17 @@ TEST(CachedRowIndices, AreForgottenWhereRowsComeOrGo) {
       {"erase and make anew",
        [&](EmbeddingTable* table) {
          ASSERT_TRUE(IsOk(EraseRows(table, ids.data(), 60, Inline())));
-         ASSERT_TRUE(IsOk(ImportRows(table, others.data(), 60, rows.data(), kDim, Inline())));
+         ASSERT_TRUE(IsOk(ImportAll(table, others, rows)));
          ASSERT_TRUE(IsOk(ImportRows(table, ids.data() + 30, 30, rows.data(), kDim, Inline())));
        }},
-      {"import",
-       [&](EmbeddingTable* table) {
-         ASSERT_TRUE(IsOk(ImportRows(table, ids.data(), 60, rows.data(), kDim, Inline())));
-       }},
+      {"import", [&](EmbeddingTable* table) { ASSERT_TRUE(IsOk(ImportAll(table, ids, rows))); }},
       {"clear", [](EmbeddingTable* table) { ASSERT_TRUE(IsOk(ClearRows(table, Inline()))); }},
       {"evict", [](EmbeddingTable* table) { ASSERT_GT(Evict(table, WeightBelow(1.2)), 0); }},
       {"update",
        [&](EmbeddingTable* table) { ASSERT_TRUE(IsOk(Apply(table, {0.1f}, others, rows))); }},
       {"reserve",
        [&](EmbeddingTable* table) {
-         std::vector<int64_t> many;
-         for (int64_t key = 1000; key < 9000; ++key) many.push_back(key);
+         const std::vector<int64_t> many = Range(1000, 9000);
          ASSERT_TRUE(IsOk(CheckUpdate(table, many.data(), 8000, Inline())));
        }},
       {"another rule", [](EmbeddingTable* table) {
@@ -256,5 +247,4 @@ TEST(CachedRowIndices, HaveBagsOfTheirOwn) {
   }
 }
 
-}  // namespace cached_row_indices_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::cached_row_indices_test

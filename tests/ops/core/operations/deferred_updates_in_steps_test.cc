@@ -1,13 +1,9 @@
 // Steps and lookups of tables in a GPU's memory whose rows miss steps.
-#include <cmath>
 
-#include "ops/core/operations/update_rows.h"
 #include "tests/ops/core/device/table_twins.h"
 #include "tests/ops/core/support/all_rule_cases.h"
-#include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace deferred_updates_in_steps_test {
+namespace keras_sparse::deferred_updates_in_steps_test {
 
 constexpr int64_t kRows = 24;
 
@@ -50,5 +46,4 @@ TEST(DeferredUpdatesInSteps, AreMadeAsOnTheCpu) {
   }
 }
 
-}  // namespace deferred_updates_in_steps_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_updates_in_steps_test

@@ -1,23 +1,13 @@
 // EraseRows: from all tiers, for good, and known to the next checkpoint.
-#include <stdlib.h>
 
-#include <set>
-#include <utility>
-
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/check_compact.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace erase_rows_test {
+namespace keras_sparse::erase_rows_test {
 
 std::set<int64_t> ErasedKeys(EmbeddingTable* table) {
   const std::vector<int64_t> keys = TableSnapshot(table).ErasedKeys();
@@ -201,5 +191,4 @@ TEST(CompactTiers, LeavesNoByteOfRowsThatHaveGoneOrComeUp) {
   EXPECT_TRUE(IsOk(CompactTiers(*OpenWithRule(Options(10, 1), SgdRule()))));
 }
 
-}  // namespace erase_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::erase_rows_test

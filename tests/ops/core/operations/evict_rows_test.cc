@@ -1,20 +1,12 @@
 // What a policy lets go, in memory; ages. tiered_eviction_test.cc has lower tiers.
 #include "ops/core/operations/evict_rows.h"
 
-#include <map>
-
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace evict_rows_test {
+namespace keras_sparse::evict_rows_test {
 
 using Row = std::vector<float>;
 using AgeOfKey = std::map<int64_t, uint32_t>;
@@ -47,9 +39,7 @@ TEST(EvictRows, LetsAKeyStartAnew) {
     PassSteps(fresh.get(), numbers, 3);
     EXPECT_EQ(Evict(table.get(), OlderThan(1)), 1);
     EXPECT_EQ(Lookup(table.get(), {4}), InitialRow(Dynamic(3), 4));
-    for (EmbeddingTable* each : {table.get(), fresh.get()}) {
-      ASSERT_TRUE(IsOk(Apply(each, numbers, {4}, {3, 2, 1})));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({table.get(), fresh.get()}, numbers, {4}, {3, 2, 1})));
     EXPECT_EQ(ExportAll(*table), ExportAll(*fresh));
     EXPECT_EQ(StatsOf(*table).created_rows, 2);
   }
@@ -174,7 +164,7 @@ TEST(Age, IsZeroForAnImportedRowThatComesWithoutOne) {
   ASSERT_TRUE(IsOk(Subtract(table.get(), {1, 2}, {1, 1})));
   PassSteps(table.get(), {1}, 4);
   const std::vector<int64_t> keys = {2, 3};
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 2, Row{8, 9}.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), keys, {8, 9})));
   EXPECT_EQ(Ages(*table), (AgeOfKey{{1, 4}, {2, 0}, {3, 0}}));
 }
 
@@ -222,5 +212,4 @@ TEST(Age, ComesBackWithTheRow) {
   }
 }
 
-}  // namespace evict_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::evict_rows_test

@@ -1,9 +1,6 @@
 // What a policy lets go goes from every tier, for good, and whatever else is going on there.
 #include <thread>
-#include <utility>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/tiered_store.h"
 #include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/eviction_testing.h"
@@ -11,11 +8,9 @@
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace eviction_below_test {
+namespace keras_sparse::eviction_below_test {
 
 using Row = std::vector<float>;
 
@@ -69,8 +64,7 @@ TEST(EvictionBelow, MakesRoomForRowsThatAFullTierHasRefused) {
   BackgroundPool pool(1);
   const auto table = TableOver(std::make_unique<WriteBackBuffer>(
       std::make_unique<SmallStore>(kRecordBytes, 10), &pool, 1 << 20));
-  std::vector<int64_t> keys;
-  for (int64_t key = 0; key < 20; ++key) keys.push_back(key);
+  const std::vector<int64_t> keys = Range(0, 20);
   ASSERT_TRUE(IsOk(Subtract(table.get(), keys, Row(20, 1))));
   const std::vector<int64_t> first(keys.begin(), keys.begin() + 10);
   const std::vector<int64_t> second(keys.begin() + 10, keys.begin() + 15);
@@ -111,16 +105,9 @@ TEST(EvictionBelow, GivesRoomToATableWhoseDiskIsFull) {
 TEST(EvictionBelow, ChangesNothingIfATierCannotBeRead) {
   const TempFolder folder;
   FaultyFileSystem file_system;
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
-  options.segment_bytes = 4096;
-  std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  auto store = OpenSsd(SsdOf(folder / "store", kRecordBytes, 4096, &file_system));
   const auto table = TableOver(std::move(store));
-  std::vector<int64_t> keys;
-  for (int64_t key = 0; key < 2000; ++key) keys.push_back(key);
+  const std::vector<int64_t> keys = Range(0, 2000);
   ASSERT_TRUE(IsOk(Subtract(table.get(), keys, Row(2000, 1))));
   ASSERT_TRUE(IsOk(Demote(table.get(), {keys.begin(), keys.begin() + 1500})));
   const Exported before = ExportAll(*table);
@@ -227,5 +214,4 @@ TEST(EvictionBelow, CallsNoEvictedRowOfAFullSsdPromoted) {
   EXPECT_EQ(TierStatsOf(*table)[0].promotions, 0);
 }
 
-}  // namespace eviction_below_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::eviction_below_test

@@ -1,20 +1,10 @@
-#include <algorithm>
-#include <functional>
-#include <limits>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/stores/dram_store.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace export_import_test {
+namespace keras_sparse::export_import_test {
 
 std::unique_ptr<EmbeddingTable> Trained(const TableOptions& options, int64_t num_ids = 3000) {
   auto table = OpenWithRule(options, AdagradRule(0.1));
@@ -28,8 +18,7 @@ void Copy(const EmbeddingTable& from, EmbeddingTable* to, int64_t max_rows) {
   ExportedRows rows;
   for (int64_t cursor = 0; cursor >= 0; cursor = rows.next_cursor) {
     ASSERT_TRUE(IsOk(ExportRows(from, cursor, max_rows, &rows)));
-    ASSERT_TRUE(IsOk(ImportRows(to, rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
-                                rows.records.data(), RecordFloatsOf(from), Inline())));
+    ASSERT_TRUE(IsOk(ImportAll(to, rows.keys, rows.records)));
   }
 }
 
@@ -185,9 +174,7 @@ TEST(Import, BringsBackWhatExportGaveAndTrainsOnAlike) {
     Copy(*table, copy.get(), 100);
     EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
     const auto ids = RandomIds(500, 0, 1999, 7);
-    for (EmbeddingTable* each : {table.get(), copy.get()}) {
-      ASSERT_TRUE(IsOk(Apply(each, {0.1f}, ids, RandomFloats(1500, 8))));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({table.get(), copy.get()}, {0.1f}, ids, RandomFloats(1500, 8))));
     EXPECT_EQ(ExportAll(*copy), ExportAll(*table));
   }
 }
@@ -197,7 +184,7 @@ TEST(Import, OfRowsAloneKeepsSlotsAndStartsThoseOfNewRows) {
   ASSERT_TRUE(IsOk(Apply(table.get(), {0}, {4}, {1, 2})));
   const std::vector<int64_t> keys = {4, 9};
   const std::vector<float> rows = {10, 20, 30, 40};
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 2, rows.data(), 2, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), keys, rows)));
   EXPECT_EQ(ExportAll(*table).at(4).record, (std::vector<float>{10, 20, 1.5f, 4.5f}));
   EXPECT_EQ(ExportAll(*table).at(9).record, (std::vector<float>{30, 40, 0.5f, 0.5f}));
 }
@@ -206,7 +193,7 @@ TEST(Import, KeepsTheLastRowOfARepeatedKey) {
   const auto table = Open(Dynamic(1));
   const std::vector<int64_t> keys = {4, 5, 4};
   const std::vector<float> rows = {1, 2, 3};
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 3, rows.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), keys, rows)));
   EXPECT_EQ(Lookup(table.get(), {4, 5}), (std::vector<float>{3, 2}));
   EXPECT_EQ(NumRowsOf(*table), 2);
 }
@@ -251,11 +238,10 @@ TEST(Import, FillsATableFromManyThreads) {
   const auto keys = RandomIds(50000, 0, 1 << 30, 5);
   ThreadExecutor executor(4);
   const auto records = RandomFloats(100000, 6);
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 50000, records.data(), 2, &executor)));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), keys, records, &executor)));
   for (size_t i = 0; i < keys.size(); i += 501) {
     EXPECT_EQ(Lookup(table.get(), {keys[i]})[1], records[2 * i + 1]);
   }
 }
 
-}  // namespace export_import_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::export_import_test

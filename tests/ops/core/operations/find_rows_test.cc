@@ -3,8 +3,7 @@
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace find_rows_test {
+namespace keras_sparse::find_rows_test {
 
 constexpr int64_t kRows = 40;
 
@@ -26,5 +25,4 @@ TEST(FindRows, NamesTheFirstIdThatItRefuses) {
   });
 }
 
-}  // namespace find_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::find_rows_test

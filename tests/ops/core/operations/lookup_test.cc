@@ -1,16 +1,10 @@
 #include "ops/core/operations/lookup.h"
 
-#include <algorithm>
-#include <limits>
-
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace lookup_test {
+namespace keras_sparse::lookup_test {
 
 constexpr Combiner kPooling[] = {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN};
 constexpr int64_t kWidths[] = {1, 3, 4, 5, 8, 16, 33, 64, 100, 1500};
@@ -74,8 +68,7 @@ TEST(LookupRows, PoolsLikeADoubleReferenceAtAnyWidth) {
 
 TEST(LookupRows, PoolsByHand) {
   const auto table = Open(Options(4, 1));
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), std::vector<int64_t>{0, 1, 2, 3}.data(), 4,
-                              std::vector<float>{0, 2, 4, 6}.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), {0, 1, 2, 3}, {0, 2, 4, 6})));
   const std::vector<int64_t> ids = {1, 3, 3, 2};
   const std::vector<int64_t> splits = {0, 2, 2, 4};
   const std::vector<float> weights = {1, 3, 3, 4};
@@ -207,5 +200,4 @@ TEST(LookupRows, RefusesBrokenSplits) {
                            Inline())));
 }
 
-}  // namespace lookup_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::lookup_test

@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace lookup_to_host_test {
+namespace keras_sparse::lookup_to_host_test {
 
 // Tables of some widths, each in memory and on a GPU, trained alike.
 class LookupRowsToHostTest : public testing::Test {
@@ -87,5 +85,4 @@ TEST_F(LookupRowsToHostTest, GivesTheErrorsOfTablesInMemory) {
                        Inline())));
 }
 
-}  // namespace lookup_to_host_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::lookup_to_host_test

@@ -1,12 +1,10 @@
-#include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace lookup_weights_gradient_test {
+namespace keras_sparse::lookup_weights_gradient_test {
 
 std::vector<float> WeightsGradient(EmbeddingTable* table, const std::vector<int64_t>& ids,
                                    const Bags& bags, const std::vector<float>& output_grads) {
@@ -52,8 +50,7 @@ TEST(LookupWeightsGradient, AgreesWithFiniteDifferences) {
 
 TEST(LookupWeightsGradient, IsTheRowsProductForASum) {
   const auto table = OpenWithRule(Options(3, 2), SgdRule());
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), std::vector<int64_t>{0, 1}.data(), 2,
-                              std::vector<float>{1, 2, 3, 4}.data(), 2, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), {0, 1}, {1, 2, 3, 4})));
   const std::vector<int64_t> splits = {0, 0, 2};
   const std::vector<float> weights = {1, 1};
   EXPECT_EQ(WeightsGradient(table.get(), {1, 0}, BagsOf(Combiner::kSum, splits, weights),
@@ -114,5 +111,4 @@ TEST(LookupWeightsGradient, TakesABatchOfSizeZero) {
   EXPECT_TRUE(WeightsGradient(table.get(), {}, BagsOf(Combiner::kMean, splits), {}).empty());
 }
 
-}  // namespace lookup_weights_gradient_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::lookup_weights_gradient_test

@@ -1,14 +1,11 @@
 // Outputs and gradients whose rows lie among others, or are no floats.
 #include "ops/core/gradients/gradient_merger.h"
-#include "ops/core/operations/apply.h"
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace output_rows_test {
+namespace keras_sparse::output_rows_test {
 
 constexpr int64_t kBags = 300;
 constexpr int64_t kWidths[] = {1, 4, 5, 8, 32};
@@ -132,5 +129,4 @@ TEST(OutputRows, GradientsAreReadAmongOthersInAnyType) {
   });
 }
 
-}  // namespace output_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::output_rows_test

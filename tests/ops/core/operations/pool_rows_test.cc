@@ -1,14 +1,10 @@
 #include "ops/core/operations/pool_rows.h"
 
-#include <limits>
-
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace pool_rows_test {
+namespace keras_sparse::pool_rows_test {
 
 using cuda_impl::PoolRequest;
 using cuda_impl::PoolRows;
@@ -201,5 +197,4 @@ TEST(WeightsGradient, GivesTheBitsOfTheCpu) {
   });
 }
 
-}  // namespace pool_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::pool_rows_test

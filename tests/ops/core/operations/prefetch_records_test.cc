@@ -1,24 +1,17 @@
 // Records read ahead of an op change nothing but when they are read, in whatever memory rows are.
 #include "ops/core/operations/prefetch_records.h"
 
-#include <atomic>
-#include <functional>
-#include <set>
-#include <thread>
 #include <utility>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
 #include "ops/core/table/table_locks.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace prefetch_records_test {
+namespace keras_sparse::prefetch_records_test {
 
 constexpr int64_t kDim = 5;
 
@@ -287,7 +280,7 @@ TEST_P(FetchedAheadStress, ChangesNoBitWhateverHappensMeanwhile) {
         ASSERT_TRUE(IsOk(EraseRows(table, keys.data(), 20, &executor)));
       } else if (step % 7 == 0) {
         const std::vector<float> rows = RandomFloats(20 * kDim, seed);
-        ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 20, rows.data(), kDim, &executor)));
+        ASSERT_TRUE(IsOk(ImportAll(table, keys, rows, &executor)));
       } else if (step % 11 == 0) {
         (void)Evict(table, WeightBelow(1), &executor);
       } else if (step % 23 == 0) {
@@ -303,5 +296,4 @@ TEST_P(FetchedAheadStress, ChangesNoBitWhateverHappensMeanwhile) {
   EXPECT_GT(num_held, 0);
 }
 
-}  // namespace prefetch_records_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::prefetch_records_test

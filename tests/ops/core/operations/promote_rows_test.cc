@@ -1,18 +1,11 @@
 // PromoteRows: rows that are named come up, as their next gradient would bring them.
 #include <tuple>
 
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace promote_rows_test {
+namespace keras_sparse::promote_rows_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRows = 3000;
@@ -39,9 +32,7 @@ class PromoteRowsOf : public ::testing::TestWithParam<std::tuple<bool, std::stri
   void Train(const std::vector<int64_t>& keys) {
     const std::vector<float> gradients =
         RandomFloats(static_cast<int64_t>(keys.size()) * kDim, seed_++);
-    for (EmbeddingTable* table : {tiered_.get(), plain_.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, {0.1f, 0.1f}, keys, gradients)));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({tiered_.get(), plain_.get()}, {0.1f, 0.1f}, keys, gradients)));
   }
   Status Promote(const std::vector<int64_t>& keys) {
     ThreadExecutor executor(2);
@@ -144,5 +135,4 @@ TEST(PromoteRows, OfAStaticTableAreAllAbove) {
                         PromoteRows(table.get(), &outside, 1, Inline(), &promotion)));
 }
 
-}  // namespace promote_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::promote_rows_test

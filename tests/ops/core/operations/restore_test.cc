@@ -1,19 +1,10 @@
 // RestoreSteps: a table goes on where a saved one was.
-#include <cstring>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace restore_test {
+namespace keras_sparse::restore_test {
 
 TableOptions WithAges(int64_t dim) {
   TableOptions options = Dynamic(dim);
@@ -32,10 +23,8 @@ void ImportRaw(EmbeddingTable* table, const StoredRecords& records, size_t piece
   std::vector<int64_t> keys;
   std::vector<float> words;
   const auto import_piece = [&] {
-    const auto n = static_cast<int64_t>(keys.size());
-    if (n == 0) return;
-    const int64_t width = static_cast<int64_t>(words.size()) / n;
-    ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), n, words.data(), width, &executor)));
+    if (keys.empty()) return;
+    ASSERT_TRUE(IsOk(ImportAll(table, keys, words, &executor)));
     keys.clear();
     words.clear();
   };
@@ -147,5 +136,4 @@ TEST(Restore, OfATableWithoutARuleKeepsItsAges) {
   EXPECT_EQ(ExportRaw(restored.get()), ExportRaw(saved.get()));
 }
 
-}  // namespace restore_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::restore_test

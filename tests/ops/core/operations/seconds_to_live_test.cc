@@ -1,15 +1,11 @@
 // Tables that keep the ages of their rows in seconds.
-#include <map>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 
-namespace keras_sparse {
-namespace seconds_to_live_test {
+namespace keras_sparse::seconds_to_live_test {
 
 using AgeOfKey = std::map<int64_t, uint32_t>;
 
@@ -180,5 +176,4 @@ TEST(SecondsToLive, AreOfTablesThatKeepThem) {
                         EmbeddingTable::Open(ageless, Inline(), &table)));
 }
 
-}  // namespace seconds_to_live_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::seconds_to_live_test

@@ -5,16 +5,11 @@
 #include <fstream>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace step_test {
+namespace keras_sparse::step_test {
 
 // Of a row of zeros that was kicked once and has drifted on for `steps`.
 std::vector<float> DriftedRow(int64_t steps) {
@@ -165,5 +160,4 @@ TEST(Step, EndsIfMemoryEndsHalfWay) {
   EXPECT_EQ(Lookup(table.get(), {2})[0], -1024 - 512 - 256);
 }
 
-}  // namespace step_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::step_test

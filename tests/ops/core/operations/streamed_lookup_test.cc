@@ -1,13 +1,10 @@
 // Lookups whose outputs exceed the cache, and so are written past it.
-#include <algorithm>
 
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace streamed_lookup_test {
+namespace keras_sparse::streamed_lookup_test {
 
 constexpr int64_t kManyFloats = int64_t{9} << 20;  // 38 MB
 
@@ -101,5 +98,4 @@ TEST(CountOutputs, CountsAllLookupsOfAStepHoweverTheyAreSpreadOverOps) {
   EXPECT_EQ(CountOutputs({}), 0);
 }
 
-}  // namespace streamed_lookup_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::streamed_lookup_test

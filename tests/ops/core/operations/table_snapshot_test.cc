@@ -1,23 +1,11 @@
 #include "ops/core/operations/table_snapshot.h"
 
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <thread>
-
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace table_snapshot_test {
+namespace keras_sparse::table_snapshot_test {
 
 using Keys = std::set<int64_t>;
 
@@ -275,5 +263,4 @@ TEST(TableSnapshot, GivesTheStateOfOneVersionOrFails) {
   trainer.join();
 }
 
-}  // namespace table_snapshot_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::table_snapshot_test

@@ -1,15 +1,10 @@
 #include "ops/core/operations/update_rows.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "ops/core/gradients/row_segments.h"
 #include "tests/ops/core/device/table_twins.h"
 #include "tests/ops/core/support/all_rule_cases.h"
-#include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace update_rows_test {
+namespace keras_sparse::update_rows_test {
 
 using cuda_impl::kLongSegment;
 using cuda_impl::UpdateRequest;
@@ -189,5 +184,4 @@ TEST(UpdateRows, RefusesARuleWithoutAKernel) {
                         Update({request}, device.get())));
 }
 
-}  // namespace update_rows_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::update_rows_test

@@ -1,15 +1,11 @@
 // A rule whose records move without gradients, on tables of every kind.
 #include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/drift_rule.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace deferred_moves_test {
+namespace keras_sparse::deferred_moves_test {
 
 const std::vector<int64_t> kIds = {0, 1, 2, 3, 4, 5};
 
@@ -75,9 +71,7 @@ TEST(DeferredMoves, TrainsOnAfterAnImportAsIfItHadNeverStopped) {
     ASSERT_TRUE(IsOk(ExportRows(*table, 0, 1000, &rows)));
     ASSERT_EQ(rows.next_cursor, -1);
     const auto copy = OpenDrift(input_dim);
-    ASSERT_TRUE(
-        IsOk(ImportRows(copy.get(), rows.keys.data(), static_cast<int64_t>(rows.keys.size()),
-                        rows.records.data(), 4, Inline())));
+    ASSERT_TRUE(IsOk(ImportAll(copy.get(), rows.keys, rows.records)));
     EXPECT_EQ(Lookup(copy.get(), kIds), Lookup(table.get(), kIds));
     for (int64_t step = 7; step <= 10; ++step) {
       for (EmbeddingTable* each : {copy.get(), table.get()}) {
@@ -149,5 +143,4 @@ TEST(DeferredMoves, ChangesNoBitOverALowerTierOrOnManyThreads) {
   EXPECT_EQ(train(true, &executor), expected);
 }
 
-}  // namespace deferred_moves_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_moves_test

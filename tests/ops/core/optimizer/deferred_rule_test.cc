@@ -1,16 +1,12 @@
 // Records that miss thousands of steps.
 #include "ops/core/optimizer/deferred_rule.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <tuple>
 
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace deferred_rule_test {
+namespace keras_sparse::deferred_rule_test {
 
 std::unique_ptr<UpdateRule> Create(RuleOptions options, int64_t dim) {
   options.dim = dim;
@@ -172,5 +168,4 @@ TEST(Lion, WithABetaOfZeroMovesOnceOrNever) {
   }
 }
 
-}  // namespace deferred_rule_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_rule_test

@@ -1,8 +1,4 @@
 // Records in a GPU's memory that miss any number of steps.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <thread>
 
 #include "ops/core/optimizer/catch_up.h"
@@ -11,10 +7,8 @@
 #include "ops/core/record/hbm_records.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace deferred_updates_on_device_test {
+namespace keras_sparse::deferred_updates_on_device_test {
 
 using cuda_impl::CatchUpRecords;
 using cuda_impl::HistoryOnDevice;
@@ -268,5 +262,4 @@ TEST(CatchUp, RefusesARuleWithoutAKernel) {
       IsOk(CatchUpRecords(*none, &history, {}, nullptr, 0, device.get())));  // has none to make
 }
 
-}  // namespace deferred_updates_on_device_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_updates_on_device_test

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <random>
 #include <set>
 #include <utility>
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace deferred_updates_test {
+namespace keras_sparse::deferred_updates_test {
 
 struct Step {
   double weight;
@@ -283,5 +281,4 @@ TEST(DeferredUpdates, ThatDecayShrinkAtAnyScale) {
   }
 }
 
-}  // namespace deferred_updates_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::deferred_updates_test

@@ -19,8 +19,7 @@
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace element_rule_test {
+namespace keras_sparse::element_rule_test {
 
 constexpr int64_t kDim = 37;
 
@@ -90,5 +89,4 @@ TEST_P(EveryElement, GivesAKernelTheBitsOfTheRule) {
 INSTANTIATE_TEST_SUITE_P(Rules, EveryElement, ::testing::ValuesIn(AllRuleCases()),
                          [](const auto& rule_case) { return rule_case.param.name; });
 
-}  // namespace element_rule_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::element_rule_test

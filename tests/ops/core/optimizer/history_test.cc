@@ -2,13 +2,11 @@
 // however many steps there are.
 #include <cmath>
 
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace history_test {
+namespace keras_sparse::history_test {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kDim = 3;
@@ -126,5 +124,4 @@ INSTANTIATE_TEST_SUITE_P(Rules, History, ::testing::ValuesIn(Cases()), [](const 
   return each.param.rule.rule + (each.param.rule.weight_decay == 0 ? "" : "_with_decay");
 });
 
-}  // namespace history_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::history_test

@@ -2,8 +2,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace prefix_sums_test {
+namespace keras_sparse::prefix_sums_test {
 
 TEST(PrefixSums, SumUpAnyRunOfSteps) {
   PrefixSums sums;
@@ -40,5 +39,4 @@ TEST(PrefixSums, KeepTheirDigitsOverAMillionSteps) {
   EXPECT_NEAR(sums.Between(999990, 1000000), 0.01, 1e-12);
 }
 
-}  // namespace prefix_sums_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::prefix_sums_test

@@ -1,14 +1,9 @@
 // Every rule against its math in double precision, on tables whose rows are rarely touched.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <random>
 
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace rule_math_test {
+namespace keras_sparse::rule_math_test {
 
 constexpr int64_t kSteps = 700;
 constexpr int64_t kNumRows = 14;
@@ -161,5 +156,4 @@ TEST_P(EveryRule, FollowsItsMathOverHundredsOfStepsOfRareGradients) {
 INSTANTIATE_TEST_SUITE_P(Rules, EveryRule, ::testing::ValuesIn(AllRuleCases()),
                          [](const auto& rule_case) { return rule_case.param.name; });
 
-}  // namespace rule_math_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::rule_math_test

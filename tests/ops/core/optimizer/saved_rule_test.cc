@@ -1,18 +1,13 @@
 // Records saved as they lay in the tiers, caught up by a rule made anew.
 #include "ops/core/optimizer/saved_rule.h"
 
-#include <cmath>
-#include <limits>
-#include <random>
 #include <utility>
 
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace saved_rule_test {
+namespace keras_sparse::saved_rule_test {
 
 constexpr int64_t kDim = 5;
 constexpr int64_t kRows = 8;
@@ -273,5 +268,4 @@ TEST(TableHistory, IsWhatTheTableWasGiven) {
   EXPECT_EQ(HistoryOf(*table).run_lengths.size(), 0u);
 }
 
-}  // namespace saved_rule_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::saved_rule_test

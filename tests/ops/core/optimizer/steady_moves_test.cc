@@ -6,8 +6,7 @@
 #include "ops/core/optimizer/deferred_updates.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace steady_moves_test {
+namespace keras_sparse::steady_moves_test {
 
 TEST(SteadyMoves, AreTheSameAfterManyStepsOfOneRateAsAfterFew) {
   for (const auto& [mu, nu_squared] : {std::pair{0.9, 0.999}, {0.95, 0.9}, {0.9, 1.0}}) {
@@ -41,5 +40,4 @@ TEST(SteadyMoves, BeginAnewWhenTheStepsAreForgotten) {
   }
 }
 
-}  // namespace steady_moves_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::steady_moves_test

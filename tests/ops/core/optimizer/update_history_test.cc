@@ -1,11 +1,8 @@
 #include "ops/core/optimizer/update_history.h"
 
-#include <limits>
-
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace update_history_test {
+namespace keras_sparse::update_history_test {
 
 TEST(UpdateHistory, KeepsStepsWithTheSameNumbersAsARun) {
   UpdateHistory log;
@@ -53,5 +50,4 @@ TEST(UpdateHistory, ForgetsTheStepsSoFar) {
   EXPECT_EQ(log.numbers(), (std::vector<float>{2}));
 }
 
-}  // namespace update_history_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::update_history_test

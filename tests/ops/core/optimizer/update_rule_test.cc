@@ -1,13 +1,9 @@
 #include "ops/core/optimizer/update_rule.h"
 
-#include <limits>
-#include <map>
-
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace update_rule_test {
+namespace keras_sparse::update_rule_test {
 
 std::unique_ptr<UpdateRule> Create(const RuleOptions& options) {
   std::unique_ptr<UpdateRule> rule;
@@ -251,5 +247,4 @@ TEST(RecordLayout, WithoutAStepWritesBehindNoRecord) {
   EXPECT_EQ(layout.LastStep(record.data()), 0);
 }
 
-}  // namespace update_rule_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::update_rule_test

@@ -4,10 +4,8 @@
 
 #include "ops/core/device/device_requests.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace hbm_records_test {
+namespace keras_sparse::hbm_records_test {
 
 constexpr int64_t kUnlimited = kMostHbmRows;
 
@@ -152,5 +150,4 @@ TEST(HbmRecords, StayAsTheyAreIfTheyCannotGrow) {
   EXPECT_EQ(Read(records, 0, num_rows), words);
 }
 
-}  // namespace hbm_records_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_records_test

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "ops/core/math/philox.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace initializer_test {
+namespace keras_sparse::initializer_test {
 
 std::unique_ptr<Initializer> Make(const InitializerOptions& options) {
   std::unique_ptr<Initializer> initializer;
@@ -245,5 +243,4 @@ TEST(Initializer, RefusesAnUnknownKindByNamingTheKnownOnes) {
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "initializer='orthogonal'", status));
 }
 
-}  // namespace initializer_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::initializer_test

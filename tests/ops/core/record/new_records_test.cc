@@ -1,14 +1,10 @@
 #include "ops/core/record/new_records.h"
 
-#include <cstring>
-
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/record/initializer.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace new_records_test {
+namespace keras_sparse::new_records_test {
 
 using cuda_impl::InitializeRecords;
 using cuda_impl::LayOutRecords;
@@ -131,5 +127,4 @@ TEST(NewRecords, KeepTheirRowsWhenLaidOutAnew) {
   }
 }
 
-}  // namespace new_records_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::new_records_test

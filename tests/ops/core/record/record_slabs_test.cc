@@ -5,8 +5,7 @@
 #include "ops/core/base/arena.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace record_slabs_test {
+namespace keras_sparse::record_slabs_test {
 
 uint32_t Allocate(RecordSlabs* storage) {
   uint32_t row = 0;
@@ -81,5 +80,4 @@ TEST(RecordSlabs, IsAsBeforeAfterMemoryRanOut) {
   EXPECT_EQ(storage.size(), 0);
 }
 
-}  // namespace record_slabs_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::record_slabs_test

@@ -2,8 +2,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace row_uses_test {
+namespace keras_sparse::row_uses_test {
 
 TEST(RowUses, HalvesOldUsesEvery1024Updates) {
   const RowUses uses = {40, 1000};
@@ -31,5 +30,4 @@ TEST(NumRowsKept, LetsASixteenthGoAndAsManyRowsAsCameIn) {
   EXPECT_EQ(NumRowsKept(161, 160, 0, 3, 4), 153);
 }
 
-}  // namespace row_uses_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::row_uses_test

@@ -1,13 +1,9 @@
 #include "ops/core/staging/fingerprint.h"
 
-#include <cstring>
-
-#include "ops/core/operations/lookup.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace fingerprint_test {
+namespace keras_sparse::fingerprint_test {
 
 Fingerprint OfText(const char* text) { return FingerprintOf(text, std::strlen(text)); }
 
@@ -78,5 +74,4 @@ TEST(Fingerprint, IsThatOfAStepInAGpusMemory) {
   }
 }
 
-}  // namespace fingerprint_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::fingerprint_test

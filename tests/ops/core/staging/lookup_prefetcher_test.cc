@@ -8,8 +8,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace lookup_prefetcher_test {
+namespace keras_sparse::lookup_prefetcher_test {
 
 class Number : public StagedRows {
  public:
@@ -294,5 +293,4 @@ TEST(LookupPrefetcherStress, NeverGivesAStepAnotherBatchsRows) {
   EXPECT_EQ(num_used + counts.dropped, 2 * kBatches);
 }
 
-}  // namespace lookup_prefetcher_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::lookup_prefetcher_test

@@ -1,7 +1,5 @@
 // Compact of stores over others, and of one in memory.
-#include <utility>
 
-#include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/instrumented_store.h"
 #include "ops/core/stores/tiered_store.h"
 #include "ops/core/stores/write_back_buffer.h"
@@ -10,8 +8,7 @@
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace compact_test {
+namespace keras_sparse::compact_test {
 
 TEST(Compact, OfAStoreInMemoryHasNothingToDo) {
   const TempFolder folder;
@@ -75,5 +72,4 @@ TEST(Compact, TriesOnceMoreWhatTheDiskHadNoRoomFor) {
   EXPECT_EQ(WalkStore(store, 100), tracked.held());
 }
 
-}  // namespace compact_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::compact_test

@@ -3,8 +3,7 @@
 #include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_store.h"
 
-namespace keras_sparse {
-namespace dram_store_test {
+namespace keras_sparse::dram_store_test {
 
 TEST(DramStore, KeepsTheContractOfAStore) {
   CheckStore([](int64_t record_bytes) { return std::make_unique<DramStore>(record_bytes); });
@@ -72,5 +71,4 @@ TEST(DramStore, KeepsItsSizeWhileKeysComeAndGo) {
   EXPECT_EQ(store.num_rows(), 0);
 }
 
-}  // namespace dram_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::dram_store_test

@@ -1,19 +1,12 @@
 #include "ops/core/stores/instrumented_store.h"
 
-#include <stdlib.h>
-
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/stores/dram_store.h"
 #include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace instrumented_store_test {
+namespace keras_sparse::instrumented_store_test {
 
 TEST(InstrumentedStore, KeepsTheContractOfAStore) {
   CheckStore([](int64_t record_bytes) {
@@ -97,5 +90,4 @@ TEST(TierStatsOfATable, TellWhereRowsAreAndWhichWayTheyWent) {
   ::unsetenv("KERAS_SPARSE_EVICTION_THREADS");
 }
 
-}  // namespace instrumented_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::instrumented_store_test

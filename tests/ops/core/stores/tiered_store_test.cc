@@ -1,16 +1,10 @@
 #include "ops/core/stores/tiered_store.h"
 
-#include <utility>
-
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_moving_rows.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace tiered_store_test {
+namespace keras_sparse::tiered_store_test {
 
 constexpr int64_t kBytes = 12;
 
@@ -185,13 +179,7 @@ TEST(TieredStore, ReportsATierThatFailsAndLosesNothing) {
 // A few rows in memory over an SSD.
 std::unique_ptr<RowStore> OverSsd(const std::string& folder, int64_t upper_rows,
                                   FileSystem* file_system) {
-  SsdHashOptions options;
-  options.file_system = file_system;
-  options.folder = folder;
-  options.record_bytes = kBytes;
-  options.segment_bytes = 512;
-  std::unique_ptr<RowStore> lower;
-  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &lower)));
+  auto lower = OpenSsd(SsdOf(folder, kBytes, 512, file_system));
   std::unique_ptr<RowStore> store;
   EXPECT_TRUE(IsOk(TieredStore::Open(std::make_unique<SmallStore>(kBytes, upper_rows),
                                      std::move(lower), &store)));
@@ -238,5 +226,4 @@ TEST(TieredStore, ShowsEveryRowWhileItMoves) {
   CheckMovingRows(three.get(), 200);
 }
 
-}  // namespace tiered_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tiered_store_test

@@ -1,36 +1,16 @@
 #include "ops/core/stores/write_back_buffer.h"
 
 #include <chrono>
-#include <future>
-#include <random>
-#include <thread>
-#include <utility>
 
-#include "ops/core/stores/dram_store.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace write_back_buffer_test {
+namespace keras_sparse::write_back_buffer_test {
 
 constexpr int64_t kMuch = int64_t{1} << 30;
 constexpr int64_t kRecordBytes = 100;
-
-std::unique_ptr<RowStore> OpenSsd(const std::string& folder, int64_t record_bytes,
-                                  FileSystem* file_system = FileSystem::Posix()) {
-  SsdHashOptions options;
-  options.file_system = file_system;
-  options.folder = folder;
-  options.record_bytes = record_bytes;
-  options.segment_bytes = 4096;
-  std::unique_ptr<RowStore> store;
-  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
-  return store;
-}
 
 WriteBackBuffer OverDram(BackgroundPool* pool, int64_t max_queued_bytes = kMuch) {
   return {std::make_unique<DramStore>(kRecordBytes), pool, max_queued_bytes};
@@ -49,7 +29,7 @@ TEST(WriteBackBuffer, KeepsTheContractOfAStore) {
     });
     CheckStore([&](int64_t record_bytes) {
       return std::make_unique<WriteBackBuffer>(
-          OpenSsd(folder / std::to_string(record_bytes), record_bytes), &pool, bytes);
+          OpenSsd(SsdOf(folder / std::to_string(record_bytes), record_bytes)), &pool, bytes);
     });
   }
   EXPECT_TRUE(folder.Contents().empty());
@@ -99,7 +79,7 @@ TEST(WriteBackBuffer, EndsWithoutWritingWhatIsQueued) {
   BackgroundPool pool(1);
   Gate gate(&pool);
   {
-    WriteBackBuffer store(OpenSsd(folder / "store", kRecordBytes), &pool, kMuch);
+    WriteBackBuffer store(OpenSsd(SsdOf(folder / "store", kRecordBytes)), &pool, kMuch);
     ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 1000), 1)));
     EXPECT_EQ(store.bytes(), 0);
   }
@@ -113,7 +93,8 @@ TEST(WriteBackBuffer, KeepsWhatCannotBeWritten) {
   const TempFolder folder;
   FaultyFileSystem file_system;
   BackgroundPool pool(1);
-  WriteBackBuffer store(OpenSsd(folder / "store", kRecordBytes, &file_system), &pool, kMuch);
+  WriteBackBuffer store(OpenSsd(SsdOf(folder / "store", kRecordBytes, 4096, &file_system)), &pool,
+                        kMuch);
   StoredRecords expected = Records(Range(0, 1000), 1, kRecordBytes);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 1000), 1)));
   ASSERT_TRUE(IsOk(store.Flush()));
@@ -155,7 +136,7 @@ TEST(WriteBackBuffer, KeepsWhatCannotBeWritten) {
 TEST(WriteBackBuffer, LinksWhatWasQueued) {
   const TempFolder folder;
   BackgroundPool pool(1);
-  WriteBackBuffer store(OpenSsd(folder / "store", kRecordBytes), &pool, kMuch);
+  WriteBackBuffer store(OpenSsd(SsdOf(folder / "store", kRecordBytes)), &pool, kMuch);
   EXPECT_TRUE(store.links_all());
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 100), 1)));
   ASSERT_TRUE(IsOk(store.Flush()));
@@ -177,7 +158,8 @@ TEST(WriteBackBuffer, LinksNothingWhileItCannotWrite) {
   const TempFolder folder;
   FaultyFileSystem file_system;
   BackgroundPool pool(1);
-  WriteBackBuffer store(OpenSsd(folder / "store", kRecordBytes, &file_system), &pool, kMuch);
+  WriteBackBuffer store(OpenSsd(SsdOf(folder / "store", kRecordBytes, 4096, &file_system)), &pool,
+                        kMuch);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 1000), 1)));
   ASSERT_TRUE(IsOk(store.Flush()));
   file_system.writes_left = 3;
@@ -218,40 +200,30 @@ TEST(WriteBackBuffer, GivesEachThreadWhatItHasPut) {
   const TempFolder folder;
   BackgroundPool pool(2);
   BackgroundPool compaction_pool(1);
-  SsdHashOptions options;
-  options.file_system = FileSystem::Posix();
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
-  options.segment_bytes = 8192;
+  SsdHashOptions options = SsdOf(folder / "store", kRecordBytes, 8192);
   options.compaction_pool = &compaction_pool;
-  std::unique_ptr<RowStore> ssd;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &ssd)));
+  auto ssd = OpenSsd(options);
   WriteBackBuffer store(std::move(ssd), &pool, 50000);
   std::vector<StoredRecords> expected(3);
-  std::vector<std::thread> threads;
-  for (int64_t t = 0; t < 3; ++t) {
-    threads.emplace_back([&, t] {
-      StoredRecords& mine = expected[static_cast<size_t>(t)];
-      std::mt19937_64 random(static_cast<uint64_t>(t));
-      for (int64_t i = 0; i < 150; ++i) {
-        const std::vector<int64_t> keys = RandomIds(40, t * 1000, t * 1000 + 200, random());
-        if (random() % 4 == 0) {
-          ASSERT_TRUE(IsOk(store.Erase(keys.data(), 40)));
-          for (const int64_t key : keys) mine.erase(key);
-        } else {
-          ASSERT_TRUE(IsOk(PutRecords(&store, keys, i)));
-          for (const int64_t key : keys) mine[key] = MakeRecord(key, i, kRecordBytes);
-        }
-        ExpectStored(store, RandomIds(60, t * 1000, t * 1000 + 200, random()), mine);
+  InThreads(3, [&](int64_t t) {
+    StoredRecords& mine = expected[static_cast<size_t>(t)];
+    std::mt19937_64 random(static_cast<uint64_t>(t));
+    for (int64_t i = 0; i < 150; ++i) {
+      const std::vector<int64_t> keys = RandomIds(40, t * 1000, t * 1000 + 200, random());
+      if (random() % 4 == 0) {
+        ASSERT_TRUE(IsOk(store.Erase(keys.data(), 40)));
+        for (const int64_t key : keys) mine.erase(key);
+      } else {
+        ASSERT_TRUE(IsOk(PutRecords(&store, keys, i)));
+        for (const int64_t key : keys) mine[key] = MakeRecord(key, i, kRecordBytes);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      ExpectStored(store, RandomIds(60, t * 1000, t * 1000 + 200, random()), mine);
+    }
+  });
   StoredRecords all;
   for (const StoredRecords& each : expected) all.insert(each.begin(), each.end());
   EXPECT_EQ(store.num_rows(), static_cast<int64_t>(all.size()));
   EXPECT_EQ(WalkStore(store, 100), all);
 }
 
-}  // namespace write_back_buffer_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::write_back_buffer_test

@@ -2,12 +2,8 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_ALL_RULE_CASES_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_ALL_RULE_CASES_H_
 
-#include <string>
-#include <vector>
-
 #include "tests/ops/core/support/adam_rule_cases.h"
 #include "tests/ops/core/support/gradient_rule_cases.h"
-#include "tests/ops/core/support/rule_case.h"
 
 namespace keras_sparse {
 

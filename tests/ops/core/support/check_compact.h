@@ -2,16 +2,10 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_COMPACT_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_COMPACT_H_
 
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <unordered_set>
 
-#include "ops/core/stores/row_store.h"
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/testing.h"
 
 namespace keras_sparse {
 

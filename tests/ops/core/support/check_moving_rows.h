@@ -2,12 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_MOVING_ROWS_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_MOVING_ROWS_H_
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <random>
-#include <thread>
-
 #include "tests/ops/core/support/check_store.h"
 
 namespace keras_sparse {

@@ -2,10 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_STORE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_STORE_H_
 
-#include <algorithm>
 #include <array>
-#include <cstring>
-#include <functional>
 #include <map>
 
 #include "ops/core/base/hash.h"
@@ -13,7 +10,6 @@
 #include "ops/core/stores/row_store.h"
 #include "ops/core/stores/ssd/ssd_segment.h"
 #include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {
@@ -32,12 +28,6 @@ inline std::string MakeRecord(int64_t key, int64_t version, int64_t record_bytes
     std::memcpy(&record[i], &word, std::min<size_t>(4, record.size() - i));
   }
   return record;
-}
-
-inline std::vector<int64_t> Range(int64_t first, int64_t last) {
-  std::vector<int64_t> keys;
-  for (int64_t key = first; key < last; ++key) keys.push_back(key);
-  return keys;
 }
 
 inline StoredRecords Records(const std::vector<int64_t>& keys, int64_t version,

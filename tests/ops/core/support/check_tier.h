@@ -2,8 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIER_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIER_H_
 
-#include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -11,7 +9,6 @@
 #include "ops/core/first_tier/first_tier.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/record/initializer.h"
-#include "tests/ops/core/support/testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
 namespace keras_sparse {

@@ -2,15 +2,8 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_CHECK_TIERED_TABLE_H_
 
-#include <functional>
-
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/eviction_testing.h"
-#include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
@@ -40,16 +33,13 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
     if (step % 3 != 0) {
       ASSERT_EQ(Bits(Lookup(tiered.get(), ids, &executor)), Bits(Lookup(plain.get(), ids)));
     }
-    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, numbers(step), ids, grads, &executor)));
-    }
+    ASSERT_TRUE(
+        IsOk(ApplyToEach({tiered.get(), plain.get()}, numbers(step), ids, grads, &executor)));
     const std::vector<int64_t> read = RandomIds(300, -2000, 8000, seed + 1);
     ASSERT_EQ(Bits(Lookup(tiered.get(), read, &executor)), Bits(Lookup(plain.get(), read)));
     if (step % 20 == 0) {
-      for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-        ASSERT_TRUE(IsOk(
-            ImportRows(table, read.data(), 300, RandomFloats(300 * 7, seed).data(), 7, &executor)));
-      }
+      ASSERT_TRUE(IsOk(
+          ImportToEach({tiered.get(), plain.get()}, read, RandomFloats(300 * 7, seed), &executor)));
     }
     if (step % 15 == 0) {
       const int64_t num_evicted = Evict(plain.get(), WeightBelow(0.5));

@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_DRIFT_RULE_H_
 
 #include <algorithm>
-#include <map>
 
 #include "ops/core/optimizer/update_rule.h"
 #include "tests/ops/core/support/table_testing.h"

@@ -3,11 +3,9 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_EVICTION_TESTING_H_
 
 #include <atomic>
-#include <map>
 
 #include "ops/core/eviction/eviction_policy.h"
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/export_rows.h"
 #include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse {
@@ -56,16 +54,10 @@ inline TableOptions Counting(TableOptions options) {
 // The frequency of each row of a table.
 inline std::map<int64_t, uint32_t> Frequencies(const EmbeddingTable& table) {
   std::map<int64_t, uint32_t> frequencies;
-  ExportedRows piece;
-  for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
-    const Status status = ExportRows(table, cursor, 1000, &piece);
-    EXPECT_TRUE(IsOk(status));
-    if (!status.ok()) break;
-    EXPECT_EQ(piece.frequencies.size(), piece.keys.size());
-    for (size_t i = 0; i < piece.keys.size(); ++i) {
-      frequencies[piece.keys[i]] = piece.frequencies[i];
-    }
-  }
+  ForEachRow(table, 1000, [&](size_t i, const ExportedRows& piece) {
+    ASSERT_EQ(piece.frequencies.size(), piece.keys.size());
+    frequencies[piece.keys[i]] = piece.frequencies[i];
+  });
   return frequencies;
 }
 
@@ -82,14 +74,10 @@ inline TableOptions AgingInSeconds(TableOptions options) {
 // The age of each row of a table.
 inline std::map<int64_t, uint32_t> Ages(const EmbeddingTable& table, int64_t max_rows = 1000) {
   std::map<int64_t, uint32_t> ages;
-  ExportedRows piece;
-  for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
-    const Status status = ExportRows(table, cursor, max_rows, &piece);
-    EXPECT_TRUE(IsOk(status));
-    if (!status.ok()) break;
-    EXPECT_EQ(piece.ages.size(), piece.keys.size());
-    for (size_t i = 0; i < piece.ages.size(); ++i) ages[piece.keys[i]] = piece.ages[i];
-  }
+  ForEachRow(table, max_rows, [&](size_t i, const ExportedRows& piece) {
+    ASSERT_EQ(piece.ages.size(), piece.keys.size());
+    ages[piece.keys[i]] = piece.ages[i];
+  });
   return ages;
 }
 

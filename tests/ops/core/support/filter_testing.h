@@ -2,9 +2,6 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_FILTER_TESTING_H_
 
-#include <map>
-#include <utility>
-
 #include "ops/core/admission/admission_filter.h"
 #include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -56,18 +53,23 @@ inline void ExpectCountsOfFiveOccurrences(AdmissionFilter* filter) {
   EXPECT_TRUE(filter->Admit(2, 5));
 }
 
-// All of a filter's entries, in pieces of about max_entries.
-inline FilterEntries Entries(const AdmissionFilter& filter, int64_t max_entries = 1000) {
+// All entries, in pieces that walk(cursor, &piece) gives.
+template <typename Walk>
+FilterEntries AllEntries(const Walk& walk) {
   FilterEntries all;
   for (int64_t cursor = 0; cursor >= 0;) {
     FilterEntries piece;
-    filter.Walk(cursor, max_entries, &piece);
+    walk(cursor, &piece);
     EXPECT_EQ(piece.keys.size(), piece.counts.size());
     all.keys.insert(all.keys.end(), piece.keys.begin(), piece.keys.end());
     all.counts.insert(all.counts.end(), piece.counts.begin(), piece.counts.end());
     cursor = piece.next_cursor;
   }
   return all;
+}
+inline FilterEntries Entries(const AdmissionFilter& filter, int64_t max_entries = 1000) {
+  return AllEntries(
+      [&](int64_t cursor, FilterEntries* piece) { filter.Walk(cursor, max_entries, piece); });
 }
 
 inline std::map<int64_t, uint32_t> ByKey(const FilterEntries& entries) {
@@ -81,14 +83,9 @@ inline std::map<int64_t, uint32_t> ByKey(const FilterEntries& entries) {
 // What a table's filter remembers.
 inline std::map<int64_t, uint32_t> Remembered(const EmbeddingTable& table,
                                               int64_t max_entries = 1000) {
-  FilterEntries all;
-  FilterEntries piece;
-  for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
-    EXPECT_TRUE(IsOk(ExportFilter(table, cursor, max_entries, &piece)));
-    all.keys.insert(all.keys.end(), piece.keys.begin(), piece.keys.end());
-    all.counts.insert(all.counts.end(), piece.counts.begin(), piece.counts.end());
-  }
-  return ByKey(all);
+  return ByKey(AllEntries([&](int64_t cursor, FilterEntries* piece) {
+    EXPECT_TRUE(IsOk(ExportFilter(table, cursor, max_entries, piece)));
+  }));
 }
 
 inline std::unique_ptr<EmbeddingTable> OpenFiltered(const TableOptions& options,

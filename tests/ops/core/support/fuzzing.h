@@ -4,12 +4,9 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <iostream>
 #include <iterator>
-#include <limits>
-#include <random>
 #include <utility>
 
 #include "tests/ops/core/support/testing.h"

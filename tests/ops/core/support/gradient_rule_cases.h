@@ -2,11 +2,7 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_GRADIENT_RULE_CASES_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_GRADIENT_RULE_CASES_H_
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "tests/ops/core/support/rule_case.h"
 

@@ -3,7 +3,6 @@
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_HBM_STACKS_H_
 
 #include <atomic>
-#include <functional>
 #include <thread>
 
 #include "ops/core/stores/row_store.h"

@@ -68,6 +68,24 @@ class SmallStore : public DramStore {
   std::vector<int64_t> order_;
 };
 
+// Of a store on SSD with segments of a few rows.
+inline SsdHashOptions SsdOf(const std::string& folder, int64_t record_bytes,
+                            int64_t segment_bytes = 4096,
+                            FileSystem* file_system = FileSystem::Posix()) {
+  SsdHashOptions options;
+  options.file_system = file_system;
+  options.folder = folder;
+  options.record_bytes = record_bytes;
+  options.segment_bytes = segment_bytes;
+  return options;
+}
+
+inline std::unique_ptr<RowStore> OpenSsd(const SsdHashOptions& options) {
+  std::unique_ptr<RowStore> store;
+  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  return store;
+}
+
 constexpr int64_t kBytes = 100;
 constexpr int64_t kStride = 12 + kBytes;
 constexpr int64_t kEntries = 100;  // of a segment
@@ -77,16 +95,10 @@ inline std::unique_ptr<RowStore> OpenLinked(const std::string& folder,
                                             FileSystem* file_system = FileSystem::Posix(),
                                             BackgroundPool* compaction_pool = nullptr,
                                             int64_t capacity = INT64_MAX) {
-  SsdHashOptions options;
-  options.file_system = file_system;
-  options.folder = folder;
-  options.record_bytes = kBytes;
-  options.segment_bytes = kSegmentBytes;
+  SsdHashOptions options = SsdOf(folder, kBytes, kSegmentBytes, file_system);
   options.compaction_pool = compaction_pool;
   options.capacity = capacity;
-  std::unique_ptr<RowStore> store;
-  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
-  return store;
+  return OpenSsd(options);
 }
 
 }  // namespace keras_sparse

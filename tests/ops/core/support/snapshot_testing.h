@@ -2,14 +2,11 @@
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SNAPSHOT_TESTING_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_SNAPSHOT_TESTING_H_
 
-#include <set>
-
 #include "ops/core/operations/evict_rows.h"
 #include "ops/core/operations/table_snapshot.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/rule_case.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
 namespace keras_sparse {
 

@@ -4,12 +4,12 @@
 
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/ids/bags.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/export_rows.h"
+#include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_rule.h"
@@ -133,6 +133,32 @@ inline Status Apply(EmbeddingTable* table, const std::vector<float>& numbers,
   return (is_on_device ? ApplyOnDevice : ApplyGradients)({request}, executor);
 }
 
+// Rows of these keys, or their whole records.
+inline Status ImportAll(EmbeddingTable* table, const std::vector<int64_t>& keys,
+                        const std::vector<float>& records, Executor* executor = Inline()) {
+  const auto n = static_cast<int64_t>(keys.size());
+  const int64_t width = static_cast<int64_t>(records.size()) / n;
+  return ImportRows(table, keys.data(), n, records.data(), width, executor);
+}
+
+// The same in tables that are to stay alike.
+inline Status ApplyToEach(const std::vector<EmbeddingTable*>& tables,
+                          const std::vector<float>& numbers, const std::vector<int64_t>& ids,
+                          const std::vector<float>& grads, Executor* executor = Inline()) {
+  for (EmbeddingTable* table : tables) {
+    KERAS_SPARSE_RETURN_IF_ERROR(Apply(table, numbers, ids, grads, executor));
+  }
+  return Status::Ok();
+}
+inline Status ImportToEach(const std::vector<EmbeddingTable*>& tables,
+                           const std::vector<int64_t>& keys, const std::vector<float>& records,
+                           Executor* executor = Inline()) {
+  for (EmbeddingTable* table : tables) {
+    KERAS_SPARSE_RETURN_IF_ERROR(ImportAll(table, keys, records, executor));
+  }
+  return Status::Ok();
+}
+
 // Steps without a gradient.
 inline void PassSteps(EmbeddingTable* table, const std::vector<float>& numbers, int64_t n) {
   for (int64_t i = 0; i < n; ++i) ASSERT_TRUE(IsOk(Apply(table, numbers, {}, {})));
@@ -150,22 +176,30 @@ struct ExportedRow {
 };
 using Exported = std::map<int64_t, ExportedRow>;
 
-// The whole table by key, in pieces of about max_rows.
-inline Exported ExportAll(const EmbeddingTable& table, int64_t max_rows = 1000) {
-  Exported all;
-  const auto width = static_cast<std::ptrdiff_t>(RecordFloatsOf(table));
+// Calls use(i, piece) for each row `i` of each piece of a table, of about max_rows.
+template <typename Use>
+void ForEachRow(const EmbeddingTable& table, int64_t max_rows, const Use& use) {
   ExportedRows piece;
   for (int64_t cursor = 0; cursor >= 0; cursor = piece.next_cursor) {
     const Status status = ExportRows(table, cursor, max_rows, &piece);
     EXPECT_TRUE(IsOk(status));
     if (!status.ok()) break;
-    EXPECT_EQ(piece.records.size(), piece.keys.size() * static_cast<size_t>(width));
-    for (size_t i = 0; i < piece.keys.size(); ++i) {
-      const auto begin = piece.records.begin() + static_cast<std::ptrdiff_t>(i) * width;
-      EXPECT_TRUE(all.emplace(piece.keys[i], ExportedRow{{begin, begin + width}}).second)
-          << "key " << piece.keys[i] << " came twice";
-    }
+    for (size_t i = 0; i < piece.keys.size(); ++i) use(i, piece);
+    if (!piece.keys.empty()) continue;
+    EXPECT_EQ(piece.records.size() + piece.ages.size() + piece.frequencies.size(), 0u);
   }
+}
+
+// The whole table by key.
+inline Exported ExportAll(const EmbeddingTable& table, int64_t max_rows = 1000) {
+  Exported all;
+  const auto width = static_cast<std::ptrdiff_t>(RecordFloatsOf(table));
+  ForEachRow(table, max_rows, [&](size_t i, const ExportedRows& piece) {
+    ASSERT_EQ(piece.records.size(), piece.keys.size() * static_cast<size_t>(width));
+    const auto begin = piece.records.begin() + static_cast<std::ptrdiff_t>(i) * width;
+    EXPECT_TRUE(all.emplace(piece.keys[i], ExportedRow{{begin, begin + width}}).second)
+        << "key " << piece.keys[i] << " came twice";
+  });
   return all;
 }
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -55,6 +54,12 @@ inline uint64_t NextRandom(uint64_t* state) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return z ^ (z >> 31);
+}
+
+inline std::vector<int64_t> Range(int64_t first, int64_t last) {
+  std::vector<int64_t> numbers;
+  for (int64_t number = first; number < last; ++number) numbers.push_back(number);
+  return numbers;
 }
 
 // In [low, high], all about equally likely.

@@ -47,6 +47,14 @@ class ThreadExecutor : public Executor {
   int64_t piece_;
 };
 
+// Calls a function with each number below `n`, all at once.
+template <typename Number, typename Function>
+void InThreads(Number n, const Function& function) {
+  std::vector<std::thread> threads;
+  for (Number i = 0; i < n; ++i) threads.emplace_back([&function, i] { function(i); });
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_THREAD_EXECUTOR_H_

@@ -1,25 +1,13 @@
 // Many threads on shared tables. Meant for the thread sanitizer, but checks values everywhere.
-#include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <functional>
-#include <random>
-#include <thread>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
-#include "ops/core/table/embedding_table.h"
-#include "ops/core/table/table_locks.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace concurrency_test {
+namespace keras_sparse::concurrency_test {
 
 constexpr int64_t kDim = 3;
 constexpr int64_t kKeys = 50;
@@ -71,11 +59,7 @@ class Tables {
     ASSERT_TRUE(IsOk(ApplyGradients(requests, executor)));
   }
 
-  static std::vector<int64_t> AllKeys() {
-    std::vector<int64_t> keys;
-    for (int64_t key = 0; key < kKeys; ++key) keys.push_back(key);
-    return keys;
-  }
+  static std::vector<int64_t> AllKeys() { return Range(0, kKeys); }
 
  private:
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
@@ -101,14 +85,10 @@ void CheckExport(const EmbeddingTable& table) {
 }
 
 void RunAll(const std::vector<std::function<void(std::mt19937_64* random)>>& bodies) {
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < bodies.size(); ++i) {
-    threads.emplace_back([&bodies, i] {
-      std::mt19937_64 random(i);
-      bodies[i](&random);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  InThreads(bodies.size(), [&](size_t i) {
+    std::mt19937_64 random(i);
+    bodies[i](&random);
+  });
 }
 
 TEST(Concurrency, LosesNoUpdateAndShowsNoHalfOfOne) {
@@ -161,7 +141,7 @@ TEST(Concurrency, ShowsOnlyRowsThatSomebodyWrote) {
       for (int i = 0; i < 100; ++i) {
         const auto value = static_cast<float>((*random)() % 100);
         const std::vector<float> rows(ids.size() * kDim, value);
-        ASSERT_TRUE(IsOk(ImportRows(table.get(), ids.data(), kKeys, rows.data(), kDim, &executor)));
+        ASSERT_TRUE(IsOk(ImportAll(table.get(), ids, rows, &executor)));
         const Status status = i % 10 == 0   ? ClearRows(table.get(), &executor)
                               : i % 30 == 1 ? SetRule(table.get(), AdagradRule(0), &executor)
                               : i % 30 == 2 ? SetRule(table.get(), SgdRule(), &executor)
@@ -229,5 +209,4 @@ TEST(Concurrency, NeverWaitsInACircle) {
   RunAll({work, work, work, work});
 }
 
-}  // namespace concurrency_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::concurrency_test

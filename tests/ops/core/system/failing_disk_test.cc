@@ -1,24 +1,14 @@
 // A disk below a table that cannot be read or written for a while: the error says where, nothing
 // has changed, and the next try works.
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <map>
-#include <utility>
 
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/write_back_buffer.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
+#include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace failing_disk_test {
+namespace keras_sparse::failing_disk_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRows = 600;
@@ -29,22 +19,14 @@ class FailingDisk : public ::testing::TestWithParam<bool> {
  protected:
   // Rows 0 to 499 on the disk, those from 500 on in memory, and another table that has all there.
   FailingDisk() : table_(OpenWithRule(Dynamic(kDim), AdagradRule(0.1))) {
-    SsdHashOptions options;
-    options.file_system = &file_system_;
-    options.folder = folder_ / "store";
-    options.record_bytes = kRecordBytes;
-    options.segment_bytes = 4096;
-    std::unique_ptr<RowStore> store;
-    EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+    auto store = OpenSsd(SsdOf(folder_ / "store", kRecordBytes, 4096, &file_system_));
     if (GetParam()) {
       store = std::make_unique<WriteBackBuffer>(std::move(store), &pool_, int64_t{1} << 20);
     }
     EXPECT_TRUE(IsOk(AddLowerTier(table_.get(), std::move(store))));
     plain_ = OpenWithRule(Dynamic(kDim), AdagradRule(0.1));
     const std::vector<float> grads = RandomFloats(kRows * kDim, 1);
-    for (EmbeddingTable* table : {table_.get(), plain_.get()}) {
-      EXPECT_TRUE(IsOk(Apply(table, {0.1f}, Range(0, kRows), grads)));
-    }
+    EXPECT_TRUE(IsOk(ApplyToEach({table_.get(), plain_.get()}, {0.1f}, Range(0, kRows), grads)));
     EXPECT_TRUE(IsOk(Demote(table_.get(), Range(0, 500).data(), 500)));
     EXPECT_EQ(StatsOf(*table_).rows, kRows);  // waits until all is written
   }
@@ -128,9 +110,8 @@ TEST_P(FailingDisk, FailsAnUpdateOfSeveralTablesAsAWhole) {
 TEST_P(FailingDisk, FailsAnImportThatKeepsSlots) {
   const std::vector<int64_t> ids = RandomIds(300, 0, kRows - 1, 2);
   const std::vector<float> rows = RandomFloats(300 * kDim, 3);
-  CheckThatFailsAlone(
-      [&] { return ImportRows(table_.get(), ids.data(), 300, rows.data(), kDim, Inline()); });
-  ASSERT_TRUE(IsOk(ImportRows(plain_.get(), ids.data(), 300, rows.data(), kDim, Inline())));
+  CheckThatFailsAlone([&] { return ImportAll(table_.get(), ids, rows); });
+  ASSERT_TRUE(IsOk(ImportAll(plain_.get(), ids, rows)));
   EXPECT_EQ(ExportAll(*table_), ExportAll(*plain_));
 }
 
@@ -154,9 +135,7 @@ TEST_P(FailingDisk, KeepsFilesThatCannotBeRemovedUntilTheTableEnds) {
   for (int64_t step = 0; step < 20; ++step) {
     const std::vector<int64_t> ids = RandomIds(200, 0, kRows - 1, static_cast<uint64_t>(step));
     const std::vector<float> grads = RandomFloats(200 * kDim, static_cast<uint64_t>(step));
-    for (EmbeddingTable* table : {table_.get(), plain_.get()}) {
-      ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads)));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({table_.get(), plain_.get()}, {0.1f}, ids, grads)));
     ASSERT_TRUE(IsOk(Demote(table_.get(), Range(0, 500).data(), 500)));
   }
   EXPECT_EQ(ExportAll(*table_), ExportAll(*plain_));
@@ -171,10 +150,7 @@ TEST_P(FailingDisk, KeepsFilesThatCannotBeRemovedUntilTheTableEnds) {
 TEST(FailingDiskOpen, NamesWhatFailsAndLeavesNothing) {
   const TempFolder folder;
   FaultyFileSystem file_system;
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
+  SsdHashOptions options = SsdOf(folder / "store", kRecordBytes, 4096, &file_system);
   std::unique_ptr<RowStore> store;
   file_system.folders_left = 0;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
@@ -195,12 +171,7 @@ TEST(FailingDiskOpen, NamesWhatFailsAndLeavesNothing) {
 TEST(FailingDiskOpen, NamesASegmentThatCannotBeRead) {
   const TempFolder folder;
   FaultyFileSystem file_system;
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
-  std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  auto store = OpenSsd(SsdOf(folder / "store", kRecordBytes, 4096, &file_system));
   ASSERT_TRUE(IsOk(PutRecords(store.get(), Range(0, 10), 1)));
   std::vector<LinkedFile> files;
   ASSERT_TRUE(IsOk(store->LinkFiles(folder / "x-", &files)));
@@ -228,5 +199,4 @@ TEST(FailingDiskOpen, NamesASegmentThatCannotBeRead) {
   EXPECT_EQ(keys, (std::vector<int64_t>{3, 4}));
 }
 
-}  // namespace failing_disk_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::failing_disk_test

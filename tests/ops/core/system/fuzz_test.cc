@@ -1,29 +1,17 @@
 // What the core reads that other processes, files and callers have made, changed at random.
-#include <algorithm>
-#include <cstring>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <ostream>
 
 #include "ops/core/exchange/packed_slices.h"
 #include "ops/core/exchange/whole_batches.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/operations/table_snapshot.h"
 #include "ops/core/optimizer/saved_rule.h"
-#include "ops/core/stores/ssd/ssd_segment.h"
 #include "tests/ops/core/exchange/exchange_testing.h"
 #include "tests/ops/core/support/adam_rule_cases.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/fuzzing.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace fuzz_test {
+namespace keras_sparse::fuzz_test {
 
 // --- What ranks send each other ------------------------------------------------------------------
 
@@ -280,5 +268,4 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"DynamicUpdates", [] { return OfUpdates(-1); }}),
     [](const auto& param) { return param.param.name; });
 
-}  // namespace fuzz_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::fuzz_test

@@ -1,18 +1,12 @@
 // What has changed in a table in a GPU's memory since it was saved: as in one in memory.
-#include <functional>
-#include <random>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace hbm_deltas_test {
+namespace keras_sparse::hbm_deltas_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kKeys = 300;
@@ -39,9 +33,7 @@ class Twins {
   }
   void Import(const std::vector<int64_t>& keys, uint64_t seed) {
     const auto n = static_cast<int64_t>(keys.size());
-    Do([&](EmbeddingTable* table) {
-      return ImportRows(table, keys.data(), n, RandomFloats(n * kDim, seed).data(), kDim, Inline());
-    });
+    Do([&](EmbeddingTable* table) { return ImportAll(table, keys, RandomFloats(n * kDim, seed)); });
   }
 
   void SaveAll() {
@@ -229,5 +221,4 @@ TEST(HbmDeltasOf, ATableOfManyRowsAreWrittenInPieces) {
   EXPECT_EQ(KeysOf(changed), std::set<int64_t>(ids.begin(), ids.end()));
 }
 
-}  // namespace hbm_deltas_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_deltas_test

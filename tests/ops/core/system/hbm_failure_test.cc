@@ -1,15 +1,11 @@
 // A GPU that fails in the midst of its work, or has no room for a table.
-#include "ops/core/operations/import_rows.h"
 #include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/testing.h"
 
 #ifndef __CUDACC__
-namespace keras_sparse {
-namespace hbm_failure_test {
+namespace keras_sparse::hbm_failure_test {
 
 constexpr int64_t kDim = 4;
 
@@ -47,8 +43,7 @@ void ExpectFailed(const Status& status) {
 void ExpectNoMoreWork(EmbeddingTable* table) {
   ExpectFailed(ApplyTo(table, {1, 2}));
   ExpectFailed(LookupIn(table, {1, 2}));
-  ExpectFailed(
-      ImportRows(table, Range(0, 2).data(), 2, RandomFloats(2 * kDim, 1).data(), kDim, Inline()));
+  ExpectFailed(ImportAll(table, Range(0, 2), RandomFloats(2 * kDim, 1)));
   ExpectFailed(SetRule(table, SgdRule(), Inline()));
   const bool has_rows = NumRowsOf(*table) > 0;  // else there is nothing to do
   if (table->options().is_dynamic() && has_rows) ExpectFailed(EraseRows(table, {1}));
@@ -102,6 +97,5 @@ TEST(HbmRoom, IsAskedForBeforeATableIsMade) {
   EXPECT_EQ(table, nullptr);
 }
 
-}  // namespace hbm_failure_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_failure_test
 #endif

@@ -4,8 +4,7 @@
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 
-namespace keras_sparse {
-namespace hbm_history_test {
+namespace keras_sparse::hbm_history_test {
 
 constexpr int64_t kDim = 4;
 
@@ -62,5 +61,4 @@ TEST_P(HbmHistory, IsBoundedInALongTraining) {
   EXPECT_GT(history.first_step, history.step / 2);  // and not all since the first one
 }
 
-}  // namespace hbm_history_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_history_test

@@ -1,16 +1,10 @@
 // Rows that come from outside into a table in a GPU's memory over lower tiers.
-#include <functional>
 
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace hbm_imports_test {
+namespace keras_sparse::hbm_imports_test {
 
 constexpr int64_t kDim = 8;
 
@@ -26,7 +20,7 @@ TEST_P(HbmImports, AreUsesOfRowsAsInAFirstTierInMemory) {
   const auto import_of = [](int64_t width) {
     return [width](EmbeddingTable* table, const std::vector<int64_t>& keys) {
       const auto n = static_cast<int64_t>(keys.size());
-      return ImportRows(table, keys.data(), n, RandomFloats(n * width, 3).data(), width, Inline());
+      return ImportAll(table, keys, RandomFloats(n * width, 3));
     };
   };
   const auto apply_delta = [](EmbeddingTable* table, const std::vector<int64_t>& keys) {
@@ -73,5 +67,4 @@ TEST_P(HbmImports, AreUsesOfRowsAsInAFirstTierInMemory) {
   }
 }
 
-}  // namespace hbm_imports_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_imports_test

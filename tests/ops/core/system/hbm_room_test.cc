@@ -1,17 +1,13 @@
 // Steps that a table refuses, in either memory: no table of the step changes.
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace hbm_room_test {
+namespace keras_sparse::hbm_room_test {
 
 constexpr int64_t kDim = 4;
 
@@ -123,5 +119,4 @@ TEST(CheckUpdate, SaysThatTheGpuHasNoRoom) {
       [] {}, 2);
 }
 
-}  // namespace hbm_room_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_room_test

@@ -1,9 +1,6 @@
 // Tables in a GPU's memory, by the operations that all tables have: each is the table in memory.
-#include <cmath>
 
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
@@ -11,8 +8,7 @@
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_access.h"
 
-namespace keras_sparse {
-namespace hbm_table_test {
+namespace keras_sparse::hbm_table_test {
 
 constexpr int64_t kDim = 7;
 
@@ -64,17 +60,12 @@ TEST(HbmTable, IsTheStaticTableInMemoryForEveryRule) {
     for (int64_t step = 1; step <= 4; ++step) {
       const auto seed = static_cast<uint64_t>(step);
       const std::vector<int64_t> ids = RandomIds(40, -5, kRows + 5, seed);
-      for (EmbeddingTable* table : tables.both()) {
-        ASSERT_TRUE(
-            IsOk(Apply(table, rule.Numbers({step, 0.1}), ids, RandomFloats(40 * kDim, seed))));
-      }
+      ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), rule.Numbers({step, 0.1}), ids,
+                                   RandomFloats(40 * kDim, seed))));
       tables.ExpectSameRows(RandomIds(30, -5, kRows + 5, seed + 1));
     }
     tables.ExpectSame();
-    for (EmbeddingTable* table : tables.both()) {
-      ASSERT_TRUE(IsOk(ImportRows(table, std::vector<int64_t>{3, 59, 3}.data(), 3,
-                                  RandomFloats(3 * kDim, 1).data(), kDim, Inline())));
-    }
+    ASSERT_TRUE(IsOk(ImportToEach(tables.both(), {3, 59, 3}, RandomFloats(3 * kDim, 1))));
     tables.ExpectSame();
     for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(ClearRows(table, Inline())));
     tables.ExpectSame();
@@ -128,9 +119,7 @@ TEST(HbmTable, RefusesAnIdBeforeAnythingChanges) {
     EXPECT_TRUE(FailsWith(
         StatusCode::kInvalidArgument, refusal,
         LookupRows({{tables.plain.get(), ids.data(), NoBags(ids), rows.data()}}, Inline())));
-    for (EmbeddingTable* table : tables.both()) {
-      ASSERT_TRUE(IsOk(Apply(table, {0.1f, 0.1f}, {3, 9}, RandomFloats(2 * kDim, 1))));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f, 0.1f}, {3, 9}, RandomFloats(2 * kDim, 1))));
     tables.ExpectSame();
   }
 }
@@ -155,9 +144,7 @@ TEST(HbmTable, HasAStaticTableOfNoRows) {
   TableOptions options = Options(0, kDim);
   options.out_of_range_is_zero = true;
   const Pair tables(options, SgdRule());
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(Apply(table, {1}, {0, -1}, RandomFloats(2 * kDim, 1))));
-  }
+  ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {1}, {0, -1}, RandomFloats(2 * kDim, 1))));
   tables.ExpectSameRows({0, 5});
   tables.ExpectSame();
 }
@@ -169,9 +156,7 @@ TEST(HbmTable, AsksItsFilterForNewKeys) {
     for (EmbeddingTable* table : tables.both()) ASSERT_TRUE(IsOk(SetFilter(table, filter)));
     for (uint64_t step = 1; step <= 6; ++step) {
       const std::vector<int64_t> ids = RandomIds(50, -40, 40, step);
-      for (EmbeddingTable* table : tables.both()) {
-        ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, RandomFloats(50 * kDim, step))));
-      }
+      ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f}, ids, RandomFloats(50 * kDim, step))));
       tables.ExpectSameRows(ids);
     }
     tables.ExpectSame();
@@ -203,8 +188,7 @@ TEST(HbmTable, RefusesRowsBeyondItsSizeBeforeItMakesAny) {
   options.storage = OnGpu();
   options.storage.sizes = {100 * 64};
   const auto table = OpenWithRule(options, AdagradRule(0.1));
-  std::vector<int64_t> ids;
-  for (int64_t key = 0; key < 300; ++key) ids.push_back(key);
+  std::vector<int64_t> ids = Range(0, 300);
   const std::vector<float> grads = RandomFloats(300 * kDim, 1);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted,
                         "`storage_size` must hold all rows of table",
@@ -234,18 +218,14 @@ TEST(HbmTable, LosesNothingWhereTheGpuIsFull) {
   const Pair tables(Dynamic(kDim), AdagradRule(0.1));
   std::vector<int64_t> ids = RandomIds(3000, 0, 100000, 1);
   const std::vector<float> grads = RandomFloats(3000 * kDim, 1);
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(Apply(table, {0.1f}, {1, 2, 3}, RandomFloats(3 * kDim, 1))));
-  }
+  ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f}, {1, 2, 3}, RandomFloats(3 * kDim, 1))));
   emulated::options().memory = size_t{1300} << 10;
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "a table must fit the GPU's memory",
                         Apply(tables.on_gpu.get(), {0.1f}, ids, grads)));
   emulated::options() = before;
   tables.ExpectSameRows({1, 2, 3, 4});
   // Rows that it has made, if any, have not moved.
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(Apply(table, {0.1f}, ids, grads)));
-  }
+  ASSERT_TRUE(IsOk(ApplyToEach(tables.both(), {0.1f}, ids, grads)));
   tables.ExpectSameRows(ids);
 }
 
@@ -264,13 +244,9 @@ TEST(HbmTable, HasNoRowWithoutContentWhateverMemoryIsMissing) {
 TEST(HbmTable, ReadsNoRowWhileOthersWaitForRoom) {
   const emulated::Options before = emulated::options();
   const Pair tables(Dynamic(kDim), SgdRule());
-  std::vector<int64_t> keys;
-  for (int64_t key = 0; key < 3000; ++key) keys.push_back(key);
+  const std::vector<int64_t> keys = Range(0, 3000);
   emulated::options().memory = size_t{1100} << 10;
-  for (EmbeddingTable* table : tables.both()) {
-    ASSERT_TRUE(IsOk(
-        ImportRows(table, keys.data(), 3000, RandomFloats(3000 * kDim, 1).data(), kDim, Inline())));
-  }
+  ASSERT_TRUE(IsOk(ImportToEach(tables.both(), keys, RandomFloats(3000 * kDim, 1))));
   std::vector<float> rows(kDim);
   EXPECT_TRUE(FailsWith(StatusCode::kResourceExhausted, "3000 rows that wait for room",
                         LookupOnDevice(tables.on_gpu.get(), {1}, NoBags({1}), &rows, Inline())));
@@ -300,5 +276,4 @@ TEST(HbmTable, IsReadByManyThreadsWhileItIsUpdated) {
   EXPECT_EQ(Lookup(table.get(), ids), std::vector<float>(ids.size() * kDim, 20));
 }
 
-}  // namespace hbm_table_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_table_test

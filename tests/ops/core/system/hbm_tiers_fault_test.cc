@@ -3,16 +3,12 @@
 #include <utility>
 
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace hbm_tiers_fault_test {
+namespace keras_sparse::hbm_tiers_fault_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRows = 600;
@@ -151,9 +147,7 @@ TEST_F(HbmTiersFault, HoldsWhatAnImportBringsToAFullGpu) {
   const std::vector<int64_t> keys = Range(0, 5000);
   const std::vector<float> records = RandomFloats(5000 * 2 * kDim, 6);
   emulated::options().allocations_left = 0;
-  for (EmbeddingTable* table : both()) {
-    ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 5000, records.data(), 2 * kDim, Inline())));
-  }
+  ASSERT_TRUE(IsOk(ImportToEach(both(), keys, records)));
   emulated::options().allocations_left = INT64_MAX;
   ExpectSame();
   EXPECT_TRUE(
@@ -187,5 +181,4 @@ TEST(HbmTiersThreads, ReadRowsWhileTheyMove) {
   EXPECT_GT(TierStatsOf(*table)[0].promotions, 16);
 }
 
-}  // namespace hbm_tiers_fault_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_tiers_fault_test

@@ -1,10 +1,7 @@
 // A table in a GPU's memory over lower tiers is the table in memory alone, bit for bit.
-#include <set>
 #include <tuple>
 
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
@@ -13,8 +10,7 @@
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
 
-namespace keras_sparse {
-namespace hbm_tiers_test {
+namespace keras_sparse::hbm_tiers_test {
 
 constexpr int64_t kDim = 8;
 constexpr int64_t kRowBytes = 4 * kDim + 32;  // of plain rows, with what is beside them
@@ -145,11 +141,9 @@ TEST_P(HbmTiers, TakeImportsOfMoreRowsThanTheGpuHolds) {
   const std::vector<int64_t> keys = Range(0, 1000);
   const std::vector<int64_t> some = RandomIds(100, 0, 1000, 4);
   for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-    ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 1000, RandomFloats(1000 * 2 * kDim, 1).data(),
-                                2 * kDim, Inline())));
+    ASSERT_TRUE(IsOk(ImportAll(table, keys, RandomFloats(1000 * 2 * kDim, 1))));
     // Rows alone, which keep their slots, wherever they are.
-    ASSERT_TRUE(IsOk(
-        ImportRows(table, some.data(), 100, RandomFloats(100 * kDim, 2).data(), kDim, Inline())));
+    ASSERT_TRUE(IsOk(ImportAll(table, some, RandomFloats(100 * kDim, 2))));
   }
   EXPECT_LE(TierStatsOf(*tiered)[0].rows, 100);
   EXPECT_EQ(ExportAll(*tiered), ExportAll(*plain));
@@ -197,10 +191,8 @@ TEST(HbmTiersOps, GiveTheGradientOfWeightsOfLowerTierReads) {
   options.storage = HbmOver({"dram"}, 30 * 128, 1);
   const auto tiered = OpenWithRule(options, AdamRule());
   for (uint64_t step = 0; step < 4; ++step) {  // the rows have missed steps
-    for (EmbeddingTable* table : {tiered.get(), plain.get()}) {
-      ASSERT_TRUE(IsOk(
-          Apply(table, {0.1f, 0.1f}, RandomIds(50, 0, 150, step), RandomFloats(50 * kDim, step))));
-    }
+    ASSERT_TRUE(IsOk(ApplyToEach({tiered.get(), plain.get()}, {0.1f, 0.1f},
+                                 RandomIds(50, 0, 150, step), RandomFloats(50 * kDim, step))));
   }
   const std::vector<int64_t> ids = RandomIds(60, 0, 200, 9);
   const std::vector<float> weights = RandomFloats(60, 9);
@@ -263,5 +255,4 @@ TEST(HbmTiersOptions, AreChecked) {
                         EmbeddingTable::Open(options, Inline(), &table)));
 }
 
-}  // namespace hbm_tiers_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_tiers_test

@@ -1,23 +1,17 @@
 // Random steps of four tables in a GPU's memory, whose updates take what a lookup of theirs has
 // found or not, whatever comes in between: they are the tables in memory.
-#include <functional>
-#include <thread>
 #include <utility>
 
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/device/table_on_device.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/table_testing.h"
+#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace hbm_walks_test {
+namespace keras_sparse::hbm_walks_test {
 
 constexpr int64_t kDim = 5;
 constexpr size_t kTables = 4;
@@ -230,20 +224,16 @@ TEST(HbmWalks, OfThreadsOnOneTableAreAllMade) {
   const auto ids_of = [](int64_t thread, uint64_t step) {
     return RandomIds(20, 1000 * thread, 1000 * thread + 60, step);
   };
-  std::vector<std::thread> threads;
-  for (int64_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (uint64_t step = 0; step < kSteps; ++step) {
-        const std::vector<int64_t> ids = ids_of(t, step);
-        (void)Lookup(table.get(), ids);
-        ASSERT_TRUE(IsOk(Subtract(table.get(), ids, grads)));
-        if (step % 10 == 9) {
-          ASSERT_TRUE(IsOk(EraseRows(table.get(), ids.data(), 5, Inline())));
-        }
+  InThreads(kThreads, [&](int64_t t) {
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      const std::vector<int64_t> ids = ids_of(t, step);
+      (void)Lookup(table.get(), ids);
+      ASSERT_TRUE(IsOk(Subtract(table.get(), ids, grads)));
+      if (step % 10 == 9) {
+        ASSERT_TRUE(IsOk(EraseRows(table.get(), ids.data(), 5, Inline())));
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+    }
+  });
   for (int64_t t = 0; t < kThreads; ++t) {
     for (uint64_t step = 0; step < kSteps; ++step) {
       const std::vector<int64_t> ids = ids_of(t, step);
@@ -256,5 +246,4 @@ TEST(HbmWalks, OfThreadsOnOneTableAreAllMade) {
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
 }
 
-}  // namespace hbm_walks_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_walks_test

@@ -1,12 +1,8 @@
 // Prints digests of what the core computes: of every rule's records, initial rows, weighted sums,
 // floats of all types. Builds for different processors print the same.
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "ops/core/math/dot.h"
 #include "ops/core/math/float_type.h"

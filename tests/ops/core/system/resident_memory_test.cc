@@ -1,21 +1,16 @@
 // What tables say of their memory is what the system says of the process.
-#include <gtest/gtest.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
 #include <cstdlib>
-#include <fstream>
 #include <numeric>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace resident_memory_test {
+namespace keras_sparse::resident_memory_test {
 
 // Sanitizers keep memory of their own beside all that is allocated, and what is freed for a while.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -80,5 +75,4 @@ TEST_P(ResidentMemory, OfATableOverAnSsdIsWhatItsTiersSay) {
 INSTANTIATE_TEST_SUITE_P(Strategies, ResidentMemory, ::testing::Values("LRU", "LFU"),
                          [](const auto& param) { return param.param; });
 
-}  // namespace resident_memory_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::resident_memory_test

@@ -3,10 +3,8 @@
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace stuck_store_test {
+namespace keras_sparse::stuck_store_test {
 
 constexpr int64_t kRecordBytes = 100;
 constexpr int64_t kMuch = int64_t{1} << 30;
@@ -70,14 +68,9 @@ TEST(StuckStore, TriesNoChangeOfAStuckQueueWithDeadRows) {
 TEST(StuckStore, WritesNothingWhereNothingOfAStuckChangeIsLeft) {
   const TempFolder folder;
   BackgroundPool pool(1);
-  SsdHashOptions options;
-  options.file_system = FileSystem::Posix();
-  options.folder = folder / "store";
-  options.record_bytes = kRecordBytes;
-  options.segment_bytes = 64 + 20 * 112;
+  SsdHashOptions options = SsdOf(folder / "store", kRecordBytes, 64 + 20 * 112);
   options.capacity = 64 + 40 * 112;  // the header of the second segment is not counted by Put
-  std::unique_ptr<RowStore> ssd;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &ssd)));
+  auto ssd = OpenSsd(options);
   WriteBackBuffer store(std::move(ssd), &pool, kMuch);
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(0, 20), 1)));
   ASSERT_TRUE(IsOk(PutRecords(&store, Range(20, 40), 1)));
@@ -92,5 +85,4 @@ TEST(StuckStore, WritesNothingWhereNothingOfAStuckChangeIsLeft) {
   EXPECT_TRUE(IsOk(store.LinkFiles(folder / "x-", &files)));
 }
 
-}  // namespace stuck_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::stuck_store_test

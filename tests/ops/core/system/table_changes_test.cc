@@ -1,26 +1,11 @@
 // What has changed since a checkpoint, over random training: it and what has gone make the
 // checkpoint into the table, bit for bit, and no other row is among it.
-#include <stdlib.h>
 
-#include <ostream>
-#include <random>
-#include <set>
-#include <utility>
-
-#include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace table_changes_test {
+namespace keras_sparse::table_changes_test {
 
 struct Case {
   std::string name;
@@ -69,8 +54,7 @@ class TableChanges : public ::testing::TestWithParam<Case> {
       const auto n = static_cast<int64_t>(ids.size());
       switch ((*random)() % 6) {
         case 0:
-          ASSERT_TRUE(IsOk(ImportRows(table_.get(), ids.data(), n, RandomFloats(n * kDim, 1).data(),
-                                      kDim, &executor)));
+          ASSERT_TRUE(IsOk(ImportAll(table_.get(), ids, RandomFloats(n * kDim, 1), &executor)));
           Touch(ids);
           break;
         case 1:
@@ -179,5 +163,4 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(Tiers, TableChanges, ::testing::ValuesIn(Cases()),
                          [](const auto& param) { return param.param.name; });
 
-}  // namespace table_changes_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::table_changes_test

@@ -1,20 +1,13 @@
 // One thread or many, the same bits.
-#include <stdlib.h>
-
-#include <functional>
 
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace thread_count_test {
+namespace keras_sparse::thread_count_test {
 
 // Everything a short training run gives: outputs of each step, then the table.
 struct Trained {
@@ -70,7 +63,7 @@ TEST(ThreadCount, ChangesNoBitOfAnImport) {
   const std::vector<float> records = RandomFloats(n * 6, 2);
   const auto import = [&](Executor* executor) {
     const auto table = OpenWithRule(Dynamic(3), AdagradRule(0.1));
-    EXPECT_TRUE(IsOk(ImportRows(table.get(), keys.data(), n, records.data(), 6, executor)));
+    EXPECT_TRUE(IsOk(ImportAll(table.get(), keys, records, executor)));
     return ExportAll(*table);
   };
   const Exported one = import(Inline());
@@ -123,7 +116,7 @@ Held TrainOverSsd(const std::string& strategy, const char* eviction_threads, Exe
     EXPECT_TRUE(IsOk(Apply(table.get(), {0.1f}, ids, RandomFloats(1500 * 32, seed), executor)));
     if (step % 6 != 0) continue;
     const std::vector<float> rows = RandomFloats(1500 * 32, seed + 1);
-    EXPECT_TRUE(IsOk(ImportRows(table.get(), ids.data(), 1500, rows.data(), 32, executor)));
+    EXPECT_TRUE(IsOk(ImportAll(table.get(), ids, rows, executor)));
     EXPECT_TRUE(IsOk(EraseRows(table.get(), ids.data() + 900, 200, executor)));
     held.emplace_back();
     for (int64_t key = 0; key < kKeys; ++key) {
@@ -144,5 +137,4 @@ TEST(ThreadCount, ChangesNoKeyOfTheFirstTier) {
   }
 }
 
-}  // namespace thread_count_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::thread_count_test

@@ -1,14 +1,11 @@
 // Memory, persistent memory and a disk below it.
 #include <utility>
 
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/stores/tiered_store.h"
 #include "tests/ops/core/support/check_moving_rows.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 
-namespace keras_sparse {
-namespace three_tiers_test {
+namespace keras_sparse::three_tiers_test {
 
 std::unique_ptr<RowStore> OpenStore(const std::string& kind, const TempFolder& folder,
                                     int64_t record_bytes, int64_t capacity) {
@@ -89,5 +86,4 @@ TEST(ThreeTiersOptions, NeedAMiddleOneThatKnowsItsOrder) {
   EXPECT_TRUE(folder.Contents().empty());
 }
 
-}  // namespace three_tiers_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::three_tiers_test

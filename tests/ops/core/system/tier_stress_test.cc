@@ -2,30 +2,15 @@
 // a few rows. Every update adds one to the rows it names, so that what a row must read is known
 // exactly. Rows of zeros are evicted: to a reader they are still there. KERAS_SPARSE_STRESS_SECONDS
 // says for how long, 0.4 if it is not set: `make stress` takes a minute.
-#include <stdlib.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <ostream>
-#include <random>
-#include <thread>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/operations/table_snapshot.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace tier_stress_test {
+namespace keras_sparse::tier_stress_test {
 
 constexpr int64_t kDim = 16;
 constexpr int64_t kKeys = 1000;  // of each thread that updates
@@ -285,5 +270,4 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(Stacks, TierStress, ::testing::ValuesIn(Cases()),
                          [](const auto& param) { return param.param.name; });
 
-}  // namespace tier_stress_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tier_stress_test

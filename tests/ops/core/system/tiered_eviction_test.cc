@@ -2,16 +2,11 @@
 #include <tuple>
 #include <utility>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace tiered_eviction_test {
+namespace keras_sparse::tiered_eviction_test {
 
 // What rows are evicted by.
 enum class By { kSteps, kSeconds, kWeight };
@@ -111,5 +106,4 @@ TEST(HbmEviction, IsThatFromMemoryBitForBit) {
   CheckEviction(HbmOver({"dram", "ssdhash"}, 8000, 40000), "adam", By::kSeconds);
 }
 
-}  // namespace tiered_eviction_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tiered_eviction_test

@@ -1,20 +1,11 @@
 // A table over a small first tier and an SSD is the table in memory alone, bit for bit.
 #include <tuple>
 
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
-#include "ops/core/table/embedding_table.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace tiered_table_test {
+namespace keras_sparse::tiered_table_test {
 
 TableOptions Tiered(const std::string& path, int64_t dim, int64_t first_bytes,
                     const std::string& strategy = "LRU") {
@@ -157,11 +148,10 @@ TEST(TieredTableOptions, ImportReplacesARowThatTheDiskHasDamaged) {
   }
   EXPECT_TRUE(FailsWith(StatusCode::kDataLoss, "000000.seg", status));
   const std::vector<float> records = RandomFloats(4000 * 128, 2);
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), ids.data(), 4000, records.data(), 128, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), ids, records)));
   const auto plain = OpenWithRule(Dynamic(64), AdagradRule(0.1));
-  ASSERT_TRUE(IsOk(ImportRows(plain.get(), ids.data(), 4000, records.data(), 128, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(plain.get(), ids, records)));
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
 }
 
-}  // namespace tiered_table_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tiered_table_test

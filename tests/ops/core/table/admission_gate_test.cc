@@ -1,20 +1,13 @@
 // A table whose keys are admitted to their rows.
-#include <map>
-#include <set>
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace admission_gate_test {
+namespace keras_sparse::admission_gate_test {
 
 using Row = std::vector<float>;
 
@@ -229,5 +222,4 @@ INSTANTIATE_TEST_SUITE_P(Filters, EachFilter,
                            return param.param.filter + "_" + std::to_string(param.index);
                          });
 
-}  // namespace admission_gate_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::admission_gate_test

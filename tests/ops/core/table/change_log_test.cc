@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace change_log_test {
+namespace keras_sparse::change_log_test {
 
 std::vector<int64_t> Demoted(const ChangeLog& log, int64_t max_keys) {
   std::vector<int64_t> all;
@@ -73,5 +72,4 @@ TEST(ChangeLog, ForgetsWhenItBeginsAgainAndWhenEverythingChanges) {
   EXPECT_TRUE(Erased(log).empty());
 }
 
-}  // namespace change_log_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::change_log_test

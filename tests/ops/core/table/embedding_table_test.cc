@@ -1,17 +1,13 @@
 #include "ops/core/table/embedding_table.h"
 
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"
-#include "ops/core/operations/set_rule.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace embedding_table_test {
+namespace keras_sparse::embedding_table_test {
 
 TEST(EmbeddingTable, RefusesSizesThatMakeNoTable) {
   std::unique_ptr<EmbeddingTable> table;
@@ -145,5 +141,4 @@ TEST(EmbeddingTable, DemotesNothingWithoutALowerTier) {
                         Demote(Open(Dynamic(2)).get(), &key, 1)));
 }
 
-}  // namespace embedding_table_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::embedding_table_test

@@ -1,15 +1,9 @@
 // A static table without rows: what a rank has of a table that has fewer rows than ranks.
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
 #include "ops/core/operations/set_filter.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/snapshot_testing.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace empty_table_test {
+namespace keras_sparse::empty_table_test {
 
 TEST(EmptyTable, IsStaticAndHoldsNothing) {
   const auto table = Open(Options(0, 3));
@@ -67,5 +61,4 @@ TEST(EmptyTable, IsSavedAndRestored) {
   EXPECT_TRUE(IsOk(ImportRows(other.get(), nullptr, 0, nullptr, 3, Inline())));
 }
 
-}  // namespace empty_table_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::empty_table_test

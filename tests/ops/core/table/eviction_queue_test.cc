@@ -1,26 +1,16 @@
 // A policy that makes room: the rows that go are the first ones of all, over any tiers.
 #include "ops/core/table/eviction_queue.h"
 
-#include <algorithm>
-#include <map>
-#include <random>
-#include <set>
 #include <tuple>
-#include <utility>
 
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace eviction_queue_test {
+namespace keras_sparse::eviction_queue_test {
 
 using Row = std::vector<float>;
 using Keys = std::vector<int64_t>;
@@ -288,5 +278,4 @@ TEST(EvictionQueue, GivesTheRowsBeyondTheLimit) {
             StatusCode::kFailedPrecondition);
 }
 
-}  // namespace eviction_queue_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::eviction_queue_test

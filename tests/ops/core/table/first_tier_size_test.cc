@@ -1,15 +1,11 @@
 // The size of a first tier: of memory alone it is the most there can be, over lower tiers it may be
 // exceeded while an update needs the rows.
 #include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
 #include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace first_tier_size_test {
+namespace keras_sparse::first_tier_size_test {
 
 constexpr int64_t kSize = 2 << 20;
 
@@ -38,8 +34,7 @@ TEST(FirstTierSize, OfMemoryAloneLetsNoRowGoWhenItIsReached) {
   // Nor does it take rows in another way, and not even those it has are changed.
   const std::vector<int64_t> new_id = {-1};
   const std::vector<float> row(64, 1.0f);
-  EXPECT_EQ(ImportRows(table.get(), new_id.data(), 1, row.data(), 64, Inline()).code(),
-            StatusCode::kResourceExhausted);
+  EXPECT_EQ(ImportAll(table.get(), new_id, row).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(ExportAll(*table), ExportAll(*plain));
   // Rows that go make room.
   const std::vector<int64_t> gone = RandomIds(100, 0, 1 << 30, 0);
@@ -86,5 +81,4 @@ TEST(FirstTierSize, OverLowerTiersIsExceededForAnUpdateAndThatIsCounted) {
   EXPECT_GT(StatsOf(*table).peak_first_tier_bytes, 20000 * 64 * 8);
 }
 
-}  // namespace first_tier_size_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::first_tier_size_test

@@ -1,17 +1,10 @@
 // How often a row had a gradient, which a table keeps in the record.
-#include <map>
-#include <random>
-#include <set>
 
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
-#include "tests/ops/core/support/temp_folder.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace frequency_test {
+namespace keras_sparse::frequency_test {
 
 using Row = std::vector<float>;
 using Keys = std::vector<int64_t>;
@@ -80,7 +73,7 @@ TEST_P(FrequencyOver, ComesInWithRowsOrStaysAsItIs) {
     // Rows alone, then with slots: over rows that are above, and that are below.
     for (const int64_t width : {int64_t{2}, RecordFloatsOf(*table)}) {
       const Row records(static_cast<size_t>(4 * width), 0.5f);
-      ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 4, records.data(), width, Inline())));
+      ASSERT_TRUE(IsOk(ImportAll(table.get(), keys, records)));
       expected[1000] = 0;
       EXPECT_EQ(Frequencies(*table), expected) << rule.rule << ", width " << width;
     }
@@ -117,5 +110,4 @@ TEST(Frequency, IsThatOfADynamicTableWhichWasAskedForIt) {
                         TryToEvict(plain.get(), Lfu(), &num_evicted)));
 }
 
-}  // namespace frequency_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::frequency_test

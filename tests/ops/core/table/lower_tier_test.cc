@@ -1,22 +1,11 @@
 // A table over lower tiers is the table in memory alone, bit for bit.
 #include "ops/core/operations/clear_rows.h"
-#include "ops/core/operations/export_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/dram_store.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
-#include "ops/core/table/embedding_table.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
-#include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace lower_tier_test {
+namespace keras_sparse::lower_tier_test {
 
 // A table whose rows are (row, accumulator) of one float each, over a store that the test can see.
 struct Tiered {
@@ -55,9 +44,7 @@ TEST(LowerTier, ChangesNoBitWhateverIsDemotedWhen) {
       if (step % 10 == 0) {
         const std::vector<int64_t> keys = RandomIds(20, -200, 200, seed + 4);
         const std::vector<float> rows = RandomFloats(20 * dim, seed);
-        for (EmbeddingTable* table : {tiered.table.get(), plain.get()}) {
-          ASSERT_TRUE(IsOk(ImportRows(table, keys.data(), 20, rows.data(), dim, &executor)));
-        }
+        ASSERT_TRUE(IsOk(ImportToEach({tiered.table.get(), plain.get()}, keys, rows, &executor)));
       }
       ASSERT_EQ(NumRowsOf(*tiered.table), NumRowsOf(*plain));
       ASSERT_EQ(ExportAll(*tiered.table, 7), ExportAll(*plain));
@@ -143,8 +130,7 @@ TEST(LowerTier, ThatFailsFailsTheCallAndLosesNothing) {
       FailsWith(StatusCode::kDataLoss, "record 3 is damaged",
                 LookupRows({{table.get(), ids.data(), NoBags(ids), row.data()}}, Inline())));
   EXPECT_EQ(Apply(table.get(), {0.1f}, {2, 1}, {1, 1}).code(), StatusCode::kDataLoss);
-  EXPECT_EQ(ImportRows(table.get(), ids.data(), 1, row.data(), 1, Inline()).code(),
-            StatusCode::kDataLoss);
+  EXPECT_EQ(ImportAll(table.get(), ids, row).code(), StatusCode::kDataLoss);
   store->puts_left = 0;
   EXPECT_TRUE(
       FailsWith(StatusCode::kResourceExhausted, "the disk is full", Demote(table.get(), {2})));
@@ -170,13 +156,7 @@ TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   const TempFolder folder;
   FaultyFileSystem file_system;
   const auto table = OpenWithRule(Dynamic(8), SgdRule());
-  SsdHashOptions options;
-  options.file_system = &file_system;
-  options.folder = folder / "store";
-  options.record_bytes = 32;
-  options.segment_bytes = 2048;
-  std::unique_ptr<RowStore> store;
-  ASSERT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
+  auto store = OpenSsd(SsdOf(folder / "store", 32, 2048, &file_system));
   const RowStore* below = store.get();
   ASSERT_TRUE(IsOk(AddLowerTier(table.get(), std::move(store))));
   const std::vector<int64_t> ids = Range(0, 1000);
@@ -194,5 +174,4 @@ TEST(LowerTier, HasNoOldRowToLinkAfterADemotionThatFailed) {
   EXPECT_EQ(saved.Load(), ExportRaw(table.get()));
 }
 
-}  // namespace lower_tier_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::lower_tier_test

@@ -2,8 +2,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace output_bytes_test {
+namespace keras_sparse::output_bytes_test {
 
 TEST(OutputBytes, TellsWhatAllLookupsHaveWrittenSinceATablesLastOne) {
   OutputBytes users;
@@ -26,5 +25,4 @@ TEST(OutputBytes, CountsNothingTwiceWhereLookupsOvertakeEachOther) {
   EXPECT_EQ(table.Since(OutputBytes::Add(1)), 1);
 }
 
-}  // namespace output_bytes_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::output_bytes_test

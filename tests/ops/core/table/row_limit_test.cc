@@ -1,22 +1,15 @@
 // A limit of rows: no update or import makes more, and a refused one touches nothing.
 #include <iterator>
-#include <random>
 #include <set>
-#include <utility>
 
 #include "ops/core/operations/check_room.h"
-#include "ops/core/operations/evict_rows.h"
-#include "ops/core/operations/import_rows.h"
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/operations/set_filter.h"
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/eviction_testing.h"
 #include "tests/ops/core/support/filter_testing.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace row_limit_test {
+namespace keras_sparse::row_limit_test {
 
 using Row = std::vector<float>;
 
@@ -78,7 +71,7 @@ TEST(RowLimit, KeepsAllRowsThatAreImportedAndUpdatesThem) {
   const auto table = OpenLimited(2, Dynamic(1));
   const std::vector<int64_t> keys = {4, 5, 6};
   const Row rows = {1, 2, 3};
-  ASSERT_TRUE(IsOk(ImportRows(table.get(), keys.data(), 3, rows.data(), 1, Inline())));
+  ASSERT_TRUE(IsOk(ImportAll(table.get(), keys, rows)));
   ASSERT_TRUE(IsOk(Subtract(table.get(), keys, {1, 1, 1})));
   ASSERT_TRUE(IsOk(Subtract(table.get(), {}, {})));
   EXPECT_EQ(Lookup(table.get(), keys), Row({0, 1, 2}));
@@ -248,5 +241,4 @@ TEST(RowLimit, IsRefusedWhereItMakesNoSense) {
             StatusCode::kFailedPrecondition);
 }
 
-}  // namespace row_limit_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::row_limit_test

@@ -1,13 +1,11 @@
 #include "ops/core/table/staged_records.h"
 
 #include <numeric>
-#include <utility>
 
 #include "ops/core/stores/dram_store.h"
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace staged_records_test {
+namespace keras_sparse::staged_records_test {
 
 using Batch = std::shared_ptr<const RecordBatch>;
 
@@ -150,5 +148,4 @@ TEST(StagedRecords, LeaveOutWhatHasChangedWhileItWasRead) {
   EXPECT_EQ(Staged(staged, {1, 4, 5, 6}), std::vector<int64_t>());
 }
 
-}  // namespace staged_records_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::staged_records_test

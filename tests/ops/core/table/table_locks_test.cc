@@ -2,8 +2,7 @@
 
 #include "tests/ops/core/support/table_testing.h"
 
-namespace keras_sparse {
-namespace table_locks_test {
+namespace keras_sparse::table_locks_test {
 
 TEST(TableLocks, GiveTheStateOfTheTableInEachPlace) {
   std::vector<std::unique_ptr<EmbeddingTable>> tables;
@@ -35,5 +34,4 @@ TEST(TableLocks, SayWhetherATableWasNamedTwice) {
   EXPECT_TRUE(WriteLocks({first.get(), second.get(), first.get()}).has_repeats());
 }
 
-}  // namespace table_locks_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::table_locks_test

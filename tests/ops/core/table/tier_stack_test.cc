@@ -1,18 +1,11 @@
 #include "ops/core/table/tier_stack.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "ops/core/stores/dram_store.h"
-#include "ops/core/table/table_locks.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/thread_executor.h"
 
-namespace keras_sparse {
-namespace tier_stack_test {
+namespace keras_sparse::tier_stack_test {
 
 // Rows 0 to 4999, of which the even ones are below.
 std::unique_ptr<EmbeddingTable> OpenHalfBelow(std::unique_ptr<RowStore> store) {
@@ -68,5 +61,4 @@ TEST(TierStack, DropsNoRowOfTheFirstTierWhereItCannotDropThoseBelow) {
   EXPECT_EQ(tiers.AreAbove(1, {1, 2, 3, 4}), (std::vector<bool>{false, false, true, true}));
 }
 
-}  // namespace tier_stack_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::tier_stack_test

@@ -4,8 +4,7 @@
 
 #include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace wall_clock_test {
+namespace keras_sparse::wall_clock_test {
 
 uint32_t present = 0;
 
@@ -61,5 +60,4 @@ TEST(WallClock, CountsTheSecondsSince1970) {
   EXPECT_LE(between, seconds());
 }
 
-}  // namespace wall_clock_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::wall_clock_test

@@ -2,8 +2,6 @@
 // say.
 #include "ops/core/stores/hbm/hbm_limit.h"
 
-#include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "ops/core/index/hbm_index_find.h"
@@ -12,8 +10,7 @@
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 
-namespace keras_sparse {
-namespace hbm_limit_test {
+namespace keras_sparse::hbm_limit_test {
 
 constexpr int64_t kRecordBytes = 36;
 constexpr int64_t kRowBytes = 64 + 32;
@@ -152,5 +149,4 @@ TEST(HbmLimit, IsOfRecordsAloneWithoutLowerTiers) {
   EXPECT_TRUE(excess.keys.empty());
 }
 
-}  // namespace hbm_limit_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_limit_test

@@ -4,8 +4,7 @@
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/check_store.h"
 
-namespace keras_sparse {
-namespace hbm_store_test {
+namespace keras_sparse::hbm_store_test {
 
 constexpr int64_t kRecordBytes = 36;
 constexpr int64_t kStride = 64;
@@ -262,5 +261,4 @@ TEST(HbmStore, MayBeCalledFromSeveralThreads) {
   EXPECT_EQ(WalkStore(*store, 10), Records(Range(0, 20), 6, kRecordBytes));
 }
 
-}  // namespace hbm_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_store_test

@@ -6,10 +6,8 @@
 
 #include "ops/core/first_tier/cache_strategy.h"
 #include "tests/ops/core/device/device_testing.h"
-#include "tests/ops/core/support/testing.h"
 
-namespace keras_sparse {
-namespace hbm_uses_test {
+namespace keras_sparse::hbm_uses_test {
 
 using Rows = std::vector<uint32_t>;
 
@@ -135,5 +133,4 @@ TEST_P(HbmUsesOf, LookThroughMoreRowsThanAPieceHolds) {
   twins.CheckColdest(250000);
 }
 
-}  // namespace hbm_uses_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::hbm_uses_test

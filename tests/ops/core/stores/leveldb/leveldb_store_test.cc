@@ -2,16 +2,10 @@
 
 #include <sys/mount.h>
 
-#include <filesystem>
-#include <thread>
-
 #include "tests/ops/core/support/check_compact.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace leveldb_store_test {
+namespace keras_sparse::leveldb_store_test {
 
 std::unique_ptr<RowStore> Open(const std::string& folder, int64_t record_bytes,
                                int64_t capacity = INT64_MAX) {
@@ -216,5 +210,4 @@ TEST(LevelDbStore, IsATierBelowMemory) {
   CheckTieredTable({{"leveldb"}, {40000, int64_t{1} << 30}, "", "LRU"}, AdagradRule(0.1));
 }
 
-}  // namespace leveldb_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::leveldb_store_test

@@ -1,5 +1,4 @@
 // What Compact leaves of rows that have gone in the files of a PmemStore: nothing.
-#include <utility>
 
 #include "ops/core/stores/pmem/pmem_store.h"
 #include "ops/core/stores/tiered_store.h"
@@ -7,8 +6,7 @@
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace pmem_compact_test {
+namespace keras_sparse::pmem_compact_test {
 
 std::unique_ptr<RowStore> Open(const std::string& folder, int64_t capacity = INT64_MAX,
                                FileSystem* file_system = FileSystem::Posix()) {
@@ -68,5 +66,4 @@ TEST(PmemCompact, RemovesAFileThatCouldNotBeRemoved) {
   EXPECT_EQ(WalkStore(*store, 100), Records(Range(0, 10), 2, kBytes));
 }
 
-}  // namespace pmem_compact_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::pmem_compact_test

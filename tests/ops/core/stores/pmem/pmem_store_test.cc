@@ -2,18 +2,11 @@
 
 #include <sys/mount.h>
 
-#include <algorithm>
-#include <functional>
-#include <random>
-
 #include "tests/ops/core/support/check_moving_rows.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/check_tiered_table.h"
 #include "tests/ops/core/support/faulty_file_system.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace pmem_store_test {
+namespace keras_sparse::pmem_store_test {
 
 constexpr int64_t kStride = 100 + 12;
 constexpr int64_t kExtent = 64 + 20 * kStride;  // 20 entries of 100 bytes
@@ -235,5 +228,4 @@ TEST(PmemStore, IsATierBelowMemory) {
   }
 }
 
-}  // namespace pmem_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::pmem_store_test

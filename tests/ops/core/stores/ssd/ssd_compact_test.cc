@@ -1,15 +1,11 @@
 // What Compact leaves of rows that have gone in the files of an SsdHashStore: nothing.
-#include <atomic>
 #include <future>
-#include <thread>
 
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_compact.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace ssd_compact_test {
+namespace keras_sparse::ssd_compact_test {
 
 TEST(SsdCompact, LeavesNoByteOfWhatHasGone) {
   BackgroundPool pool(1);
@@ -24,11 +20,7 @@ TEST(SsdCompact, LeavesNoByteOfWhatHasGone) {
 TEST(SsdCompact, LeavesNoByteOfWhatHasGonePastThePageCache) {
   const TempFolder folder;
   const TempFolder links;
-  SsdHashOptions options;
-  options.file_system = FileSystem::Posix();
-  options.folder = folder / "store";
-  options.record_bytes = kBytes;
-  options.segment_bytes = kSegmentBytes;
+  SsdHashOptions options = SsdOf(folder / "store", kBytes, kSegmentBytes);
   options.direct_io = true;
   std::unique_ptr<RowStore> store;
   const Status opened = SsdHashStore::Open(options, &store);
@@ -170,5 +162,4 @@ TEST(SsdCompact, RunsBesideChangesAndLinks) {
   EXPECT_EQ(tracked.gone().CountIn(folder), 0);
 }
 
-}  // namespace ssd_compact_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_compact_test

@@ -1,39 +1,25 @@
 // Compaction in the background, of a store that ends meanwhile, and beside one whose disk is full.
-#include <stdlib.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
-#include <future>
-#include <utility>
 
-#include "ops/core/operations/read_stats.h"
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "ops/core/stores/write_back_buffer.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/gate.h"
+#include "tests/ops/core/support/small_store.h"
 #include "tests/ops/core/support/table_access.h"
 #include "tests/ops/core/support/table_testing.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace ssd_compaction_test {
+namespace keras_sparse::ssd_compaction_test {
 
 constexpr int64_t kRecordBytes = 100;
 
 std::unique_ptr<RowStore> Open(const std::string& folder, BackgroundPool* compaction_pool,
                                FileSystem* file_system = FileSystem::Posix(),
                                int64_t record_bytes = kRecordBytes) {
-  SsdHashOptions options;
-  options.file_system = file_system;
-  options.folder = folder;
-  options.record_bytes = record_bytes;
-  options.segment_bytes = 4096;
+  SsdHashOptions options = SsdOf(folder, record_bytes, 4096, file_system);
   options.compaction_pool = compaction_pool;
-  std::unique_ptr<RowStore> store;
-  EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
-  return store;
+  return OpenSsd(options);
 }
 
 // Stops the compaction at one of its reads.
@@ -187,5 +173,4 @@ TEST(SharedPools, ServeATableWhileTheDiskOfAnotherIsFull) {
   for (const size_t t : {0, 1}) EXPECT_EQ(ExportAll(*tables[t]), ExportAll(*plain[t])) << t;
 }
 
-}  // namespace ssd_compaction_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_compaction_test

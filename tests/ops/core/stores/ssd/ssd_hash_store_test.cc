@@ -1,15 +1,10 @@
 #include "ops/core/stores/ssd/ssd_hash_store.h"
 
-#include <filesystem>
-#include <random>
-
 #include "tests/ops/core/support/check_moving_rows.h"
-#include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
-#include "tests/ops/core/support/temp_folder.h"
+#include "tests/ops/core/support/small_store.h"
 
-namespace keras_sparse {
-namespace ssd_hash_store_test {
+namespace keras_sparse::ssd_hash_store_test {
 
 constexpr int64_t kStride = 12;  // beside the record
 
@@ -29,16 +24,10 @@ class SsdHashStoreTest : public testing::TestWithParam<bool> {
                                         int64_t segment_bytes = 4096,
                                         FileSystem* file_system = FileSystem::Posix(),
                                         int64_t capacity = INT64_MAX) {
-    SsdHashOptions options;
-    options.file_system = file_system;
-    options.folder = folder;
-    options.record_bytes = record_bytes;
-    options.segment_bytes = segment_bytes;
+    SsdHashOptions options = SsdOf(folder, record_bytes, segment_bytes, file_system);
     options.capacity = capacity;
     options.direct_io = GetParam();
-    std::unique_ptr<RowStore> store;
-    EXPECT_TRUE(IsOk(SsdHashStore::Open(options, &store)));
-    return store;
+    return OpenSsd(options);
   }
 };
 
@@ -226,5 +215,4 @@ TEST_P(SsdHashStoreTest, ServesReadersWhileItIsWrittenAndCompacted) {
   EXPECT_GT(store->compacted_bytes(), 0);
 }
 
-}  // namespace ssd_hash_store_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_hash_store_test

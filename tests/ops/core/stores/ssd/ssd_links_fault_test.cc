@@ -4,10 +4,8 @@
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/faulty_file_system.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace ssd_links_fault_test {
+namespace keras_sparse::ssd_links_fault_test {
 
 TEST(SsdLinks, FailWhereThePathIsTakenAndLeaveThatFile) {
   const TempFolder folder;
@@ -105,5 +103,4 @@ TEST(SsdLinks, FailWhereARowCouldNotBeReadUntilItIsReplaced) {
   EXPECT_TRUE(IsOk(get()));
 }
 
-}  // namespace ssd_links_fault_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_links_fault_test

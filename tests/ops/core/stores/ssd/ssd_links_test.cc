@@ -1,18 +1,10 @@
 // The segments of an SsdHashStore as files of a checkpoint.
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <random>
-#include <thread>
 
-#include "ops/core/stores/ssd/ssd_hash_store.h"
 #include "tests/ops/core/support/check_store.h"
 #include "tests/ops/core/support/gate.h"
 #include "tests/ops/core/support/small_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace ssd_links_test {
+namespace keras_sparse::ssd_links_test {
 
 Status Erase(RowStore* store, const std::vector<int64_t>& keys) {
   return store->Erase(keys.data(), static_cast<int64_t>(keys.size()));
@@ -204,5 +196,4 @@ TEST(SsdLinks, ShowEveryRowOnceWhileItIsWrittenReadAndCompacted) {
   EXPECT_EQ(WalkStore(*store, 100), Records(Range(0, kKeys), kVersions, kBytes));
 }
 
-}  // namespace ssd_links_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_links_test

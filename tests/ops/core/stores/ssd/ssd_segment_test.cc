@@ -1,12 +1,8 @@
 #include "ops/core/stores/ssd/ssd_segment.h"
 
-#include <filesystem>
-
 #include "tests/ops/core/support/check_store.h"
-#include "tests/ops/core/support/temp_folder.h"
 
-namespace keras_sparse {
-namespace ssd_segment_test {
+namespace keras_sparse::ssd_segment_test {
 
 constexpr int64_t kBytes = 8;
 constexpr int64_t kStride = 12 + kBytes;
@@ -118,5 +114,4 @@ TEST_F(ReadSegmentTest, SaysThatAFileIsNotThere) {
       FailsWith(StatusCode::kFailedPrecondition, "could not open '" + path_ + "'", Read(0, 1)));
 }
 
-}  // namespace ssd_segment_test
-}  // namespace keras_sparse
+}  // namespace keras_sparse::ssd_segment_test

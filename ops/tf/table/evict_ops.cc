@@ -1,16 +1,16 @@
-// KerasSparseEvict: drops the rows of tables that an eviction policy lets go.
+// Ops by which rows go.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ops/core/operations/clear_rows.h"
 #include "ops/core/operations/evict_rows.h"
-#include "ops/tf/binding/binding.h"
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace keras_sparse {
 
+// KerasSparseEvict: drops the rows of tables that an eviction policy lets go.
 REGISTER_OP("KerasSparseEvict")
     .Attr("N: int >= 1")
     .Attr("policy: string")
@@ -72,14 +72,40 @@ class EvictOp : public tf::OpKernel {
   bool with_rows_ = false;
 };
 
-REGISTER_KERNEL_BUILDER(Name("KerasSparseEvict").Device(tf::DEVICE_CPU), EvictOp);
-REGISTER_KERNEL_BUILDER(Name("KerasSparseEvict")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("handles")
-                            .HostMemory("constants")
-                            .HostMemory("num_evicted")
-                            .HostMemory("keys")
-                            .HostMemory("records"),
-                        EvictOp);
+const RegisterOnCpuAndGpu<EvictOp> kEvict("KerasSparseEvict", {"handles", "constants",
+                                                               "num_evicted", "keys", "records"});
+
+// KerasSparseClear: tables back to the state before training.
+REGISTER_OP("KerasSparseClear")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+static absl::Status ComputeClear(tf::OpKernelContext* ctx, const TableList& tables) {
+  TfExecutor executor(ctx);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TF_RETURN_IF_ERROR(ToTf(ClearRows(tables[i], &executor)));
+  }
+  return absl::OkStatus();
+}
+
+const RegisterOnCpuAndGpu<TablesOp<ComputeClear>> kClear("KerasSparseClear", {"handles"});
+
+// KerasSparseCompact: bytes of rows that have gone leave the files of tables.
+REGISTER_OP("KerasSparseCompact")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+static absl::Status ComputeCompact(tf::OpKernelContext* ctx, const TableList& tables) {
+  for (size_t i = 0; i < tables.size(); ++i) {
+    TF_RETURN_IF_ERROR(ToTf(CompactTiers(*tables[i])));
+  }
+  return absl::OkStatus();
+}
+
+const RegisterOnCpuAndGpu<TablesOp<ComputeCompact>> kCompact("KerasSparseCompact", {"handles"});
 
 }  // namespace keras_sparse

@@ -1,11 +1,34 @@
-// KerasSparseCreateExchangeStage: options -> handles of a new stage of lookups over ranks: the
-// stage's own, and its courier's.
+// Ops that make what lookups over ranks are prefetched with.
+#include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace keras_sparse {
 
+// KerasSparseCreateExchangeArea: tables -> where lookups over ranks in them wait for their steps.
+REGISTER_OP("KerasSparseCreateExchangeArea")
+    .Attr("P: int >= 0")
+    .Input("handles: P * resource")
+    .Output("area: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape);
+
+static absl::Status ComputeCreateExchangeArea(tf::OpKernelContext* ctx) {
+  TableList tables;
+  TF_RETURN_IF_ERROR(tables.ReadOfAnyDevice(ctx));
+  // Its counts are then in the statistics of that table.
+  auto area = std::make_shared<ExchangeArea>(ExchangeArea{
+      tables.size() > 0 ? tables.prefetch_buffer(0) : std::make_shared<PrefetchBuffer>(),
+      std::make_shared<StepClock>()});
+  SetHandle(ctx, 0, new OwnedResource<ExchangeArea>("an exchange area", std::move(area)));
+  return absl::OkStatus();
+}
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseCreateExchangeArea").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeCreateExchangeArea>);
+
+// KerasSparseCreateExchangeStage: options -> handles of a new stage of lookups over ranks: the
+// stage's own, and its courier's.
 REGISTER_OP("KerasSparseCreateExchangeStage")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Attr("number: int >= 0")
     .Attr("capacity: int")
@@ -31,9 +54,9 @@ class CreateExchangeStageOp : public tf::OpKernel {
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
-    tf::core::RefCountPtr<ExchangeAreaResource> area;
-    OP_REQUIRES_OK(ctx, tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &area));
-    const auto exchange = std::make_shared<PrefetchExchange>(layout_, area->area());
+    std::shared_ptr<ExchangeArea> area;
+    OP_REQUIRES_OK(ctx, FindOwned(ctx, tf::HandleFromInput(ctx, 0), &area));
+    const auto exchange = std::make_shared<PrefetchExchange>(layout_, *area);
     exchange->wire_type = wire_type_;
     exchange->reads_rows = reads_rows_;
     exchange->number = number_;
@@ -42,18 +65,10 @@ class CreateExchangeStageOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ToTf(LookupPrefetcher::Open({1, capacity_}, &stage)));
     exchange->stage = stage;
     SetHandle(ctx, 0, new ExchangeStageResource(std::move(stage), exchange));
-    SetHandle(ctx, 1, new PrefetchExchangeResource(exchange));
+    SetHandle(ctx, 1, new OwnedResource<PrefetchExchange>("a courier", exchange));
   }
 
  private:
-  template <typename Resource>
-  static void SetHandle(tf::OpKernelContext* ctx, int output, Resource* resource) {
-    tf::Tensor handle(tf::DT_RESOURCE, {});
-    handle.scalar<tf::ResourceHandle>()() =
-        tf::ResourceHandle::MakeRefCountingHandle(resource, ctx->device()->name());
-    ctx->set_output(output, handle);
-  }
-
   ExchangeLayout layout_;
   FloatType wire_type_ = FloatType::kFloat32;
   int64_t number_ = 0;

@@ -1,0 +1,91 @@
+// Ops that refuse a step before it is made.
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ops/core/operations/check_room.h"
+#include "ops/tf/binding/kernel.h"
+#include "ops/tf/binding/tf_executor.h"
+#include "tensorflow/core/platform/tstring.h"
+
+namespace keras_sparse {
+
+// KerasSparseCheckRoom and KerasSparseRefuseStep: whether a step would exceed a table's limit of
+// rows, on one rank and on all.
+//
+// Any error comes out as text, for the ranks to agree on first; empty if there is room.
+REGISTER_OP("KerasSparseCheckRoom")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .Output("refusal: string")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape);
+
+static absl::Status ComputeCheckRoom(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList ids;
+  TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids));
+  tf::Tensor* refusal = nullptr;
+  TF_RETURN_IF_ERROR(ctx->allocate_output(0, {}, &refusal));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < ids.size(); ++i) {
+    EmbeddingTable* table = tables[static_cast<size_t>(i)];
+    const Status status =
+        CheckRoom(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor);
+    if (status.ok()) continue;
+    refusal->scalar<tf::tstring>()() = status.message();
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+const RegisterOnCpuAndGpu<TablesOp<ComputeCheckRoom>> kCheckRoom("KerasSparseCheckRoom",
+                                                                 {"handles", "ids", "refusal"});
+
+REGISTER_OP("KerasSparseRefuseStep")
+    .Input("refusal: string")
+    .Input("num_refusals: int32")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+static absl::Status ComputeRefuseStep(tf::OpKernelContext* ctx) {
+  const auto num_refusals = ctx->input(1).scalar<int32_t>()();
+  if (num_refusals == 0) return absl::OkStatus();
+  std::string refusal = ctx->input(0).scalar<tf::tstring>()();
+  if (refusal.empty()) {
+    refusal = absl::StrCat(
+        "`max_rows` of the tables of each rank must hold the rows of all its keys. No rank has "
+        "made the step. Received: too many keys on ",
+        num_refusals, " other ranks, whose errors name the tables");
+  }
+  ctx->SetStatus(ToTf(ResourceExhausted(std::move(refusal))));
+  return absl::OkStatus();
+}
+
+REGISTER_KERNEL_BUILDER(Name("KerasSparseRefuseStep").Device(tf::DEVICE_CPU),
+                        CallOp<ComputeRefuseStep>);
+
+// KerasSparseCheckUpdate: whether tables would refuse an update, for a step of several ops.
+REGISTER_OP("KerasSparseCheckUpdate")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    .Input("ids: N * int64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+static absl::Status ComputeCheckUpdate(tf::OpKernelContext* ctx, const TableList& tables) {
+  tf::OpInputList ids;
+  TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids));
+  TfExecutor executor(ctx);
+  for (int i = 0; i < ids.size(); ++i) {
+    EmbeddingTable* table = tables[static_cast<size_t>(i)];
+    TF_RETURN_IF_ERROR(
+        ToTf(CheckUpdate(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor)));
+  }
+  return absl::OkStatus();
+}
+
+const RegisterOnCpuAndGpu<TablesOp<ComputeCheckUpdate>> kCheckUpdate("KerasSparseCheckUpdate",
+                                                                     {"handles", "ids"});
+
+}  // namespace keras_sparse
