@@ -130,8 +130,9 @@ def _pass_over(iterator, num_batches, progress):
 def _has_global_seed():
     """Returns whether `keras.utils.set_random_seed` or `tf.random.set_seed` was called."""
     seeds = []
-    # A graph takes the seed over; asked for it outside of one, TensorFlow would draw a number.
-    tf.function(lambda: seeds.extend(tf.compat.v1.get_seed(None))).get_concrete_function()
+    # The seed has no public name but that of a graph, which takes the seed over.
+    look = tf.function(lambda: seeds.append(tf.compat.v1.get_default_graph().seed))
+    look.get_concrete_function()
     return seeds[0] is not None
 
 
