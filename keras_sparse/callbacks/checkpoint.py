@@ -47,9 +47,9 @@ class Checkpoint(keras.callbacks.Callback):
     The batches that were trained on are taken from the data once more, and passed over: no step,
     and no other callback, sees them. What is trained then is bit for bit what it would have been,
     if the data gives the same batches again. An order that is drawn anew for each epoch, as
-    `shuffle` of `tf.data` and of `fit` do, is another one in a new process; the guide's page on
-    checkpoints says how to draw it from the number of the epoch. Metrics of the epoch are those of
-    its rest.
+    `shuffle` of `tf.data` and of `fit` do, is another one in a new process: the callback warns if
+    it sees such a `shuffle`, and the guide's page on checkpoints says how to draw the order from
+    the number of the epoch. Metrics of the epoch are those of its rest.
 
     The model must be built, as a functional one is: call one of your own class on a batch before
     `fit`, with which a run that goes on has variables to load.
@@ -273,6 +273,7 @@ class Checkpoint(keras.callbacks.Callback):
             is_shown = self.verbose and rank() == 0
             self._position.go_to(self._batch, position, self.skip_batches, is_shown)
             self._batch_position = self._first_batch = position
+            self._warn_of_random_order(position)
         elif self._batch:
             warnings.warn(
                 "Checkpoint must be given to Keras' own `fit` to go on in the middle of an epoch. "
@@ -280,6 +281,19 @@ class Checkpoint(keras.callbacks.Callback):
                 stacklevel=2,
             )
             self._batch = 0
+
+    def _warn_of_random_order(self, position):
+        if not self.skip_batches or not position or rank() != 0:
+            return
+        found = self._position.random_order(self._epoch, self._batch, position)
+        if found is not None:
+            warnings.warn(
+                "Checkpoint must skip the batches that were trained on, and the data of this `fit` "
+                "comes in another order than then: samples are trained twice or never. Give `fit` "
+                "`shuffle=False`, or draw the order by the number of the epoch, as the how-to page "
+                f"on checkpoints says. Received: {found}, with {position} batches to skip",
+                stacklevel=5,
+            )
 
     def on_epoch_begin(self, epoch, logs=None):
         self.model._initial_epoch = None  # or each later `fit` began there

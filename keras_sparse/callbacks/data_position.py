@@ -1,5 +1,8 @@
 import inspect
 
+import tensorflow as tf
+from keras.src.trainers import data_adapters  # how `fit` reads its data has no public name
+
 from keras_sparse.utils.progress_bar import Progress
 
 # What Keras' iterator has until its first epoch begins: where that is to be. All callbacks see it.
@@ -20,7 +23,7 @@ class DataPosition:
     """
 
     def __init__(self, model):
-        self._epochs = _epoch_iterator(model)
+        self._epochs, self._fit = _epochs_and_fit(model)
 
     @property
     def is_known(self):
@@ -35,6 +38,27 @@ class DataPosition:
         if is_epoch_over and not _goes_on(epochs):
             return 0
         return epochs._steps_seen
+
+    def random_order(self, epoch, batch, position):
+        """Returns which part of `fit`'s data draws another order in a new process, or `None`.
+
+        Args:
+            epoch, batch: Integers. The batch to train on next, and its epoch.
+            position: Integer. That of the batch.
+        """
+        adapter, steps = self._epochs.data_adapter, self._epochs.steps_per_epoch
+        num_epochs = epoch - self._fit["initial_epoch"]
+        # A seed gives the first pass over the data the same order in each process.
+        is_first_pass = position - batch == num_epochs * steps if steps else not num_epochs
+        shuffle = f"shuffle={self._fit['shuffle']!r} for "
+        if isinstance(adapter, data_adapters.ArrayDataAdapter) and self._fit["shuffle"]:
+            # With a seed Keras gives arrays one order, which is that of each epoch.
+            return None if _has_global_seed() else f"{shuffle}arrays"
+        if isinstance(adapter, data_adapters.PyDatasetAdapter) and self._fit["shuffle"]:
+            is_drawn = adapter.num_batches is not None  # an endless one is read in its order
+            is_same = is_first_pass and _has_global_seed()
+            return f"{shuffle}a PyDataset" if is_drawn and not is_same else None
+        return _random_stage(self._fit["x"], is_first_pass)
 
     def go_to(self, batch, position, takes_batches, verbose):
         """Lets the next epoch begin with a batch in its middle.
@@ -72,17 +96,22 @@ class DataPosition:
         epochs._enumerate_iterator = rest_of_epoch
 
 
-def _epoch_iterator(model):
-    """Returns Keras' iterator over epochs of the `fit` of a model that calls this, or `None`."""
+def _epochs_and_fit(model):
+    """Returns Keras' iterator over epochs of the `fit` of a model that calls this, or `None`.
+
+    Returns:
+        `(iterator, arguments)`: of the `fit` the arguments that say in which order data comes.
+    """
     frame = inspect.currentframe()
     while frame is not None:
         # The variables of other frames are not looked at, which would keep them for longer.
         if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
             found = frame.f_locals.get("epoch_iterator")
             if hasattr(found, "_enumerate_iterator"):
-                return found
+                names = ("x", "shuffle", "initial_epoch")
+                return found, {name: frame.f_locals[name] for name in names}
         frame = frame.f_back
-    return None
+    return None, {}
 
 
 def _goes_on(epochs):
@@ -96,3 +125,26 @@ def _pass_over(iterator, num_batches, progress):
     for _ in range(num_batches):
         iterator.get_next_as_optional()  # the end of the data is for the step that comes to it
         progress.add(1)
+
+
+def _has_global_seed():
+    """Returns whether `keras.utils.set_random_seed` or `tf.random.set_seed` was called."""
+    seeds = []
+    # The seed has no public name but that of a graph, which takes the seed over.
+    look = tf.function(lambda: seeds.append(tf.compat.v1.get_default_graph().seed))
+    look.get_concrete_function()
+    return seeds[0] is not None
+
+
+def _random_stage(dataset, is_first_pass):
+    """Returns the text of a `shuffle` among the stages of a `tf.data.Dataset`, or `None`."""
+    if not isinstance(dataset, tf.data.Dataset):
+        return None
+    is_again = getattr(dataset, "_reshuffle_each_iteration", None)
+    if is_again is not None:
+        if not (dataset._seed or dataset._seed2):
+            return "a dataset with `shuffle` without a seed"
+        if is_again and not is_first_pass:
+            return "a dataset with `shuffle` that draws an order each epoch"
+    found = (_random_stage(each, is_first_pass) for each in dataset._inputs())
+    return next(filter(None, found), None)

@@ -56,6 +56,8 @@ class MultiOptimizer(keras.optimizers.Optimizer):
             Of `keras_sparse.optimizers` where there are tables. The order makes no difference.
         loss_scale_factor: Float: the one of all. Defaults to `None`.
         name: String. Defaults to `None`, a name that Keras makes.
+        gradient_accumulation_steps: Integer: for each of the optimizers that has none. Defaults to
+            `None`.
 
     Example:
     >>> optimizer = keras_sparse.optimizers.MultiOptimizer(
@@ -69,8 +71,10 @@ class MultiOptimizer(keras.optimizers.Optimizer):
 
     built: bool
 
-    def __init__(self, optimizers, loss_scale_factor=None, name=None):
-        choice = OptimizerChoice(optimizers, loss_scale_factor)
+    def __init__(
+        self, optimizers, loss_scale_factor=None, name=None, gradient_accumulation_steps=None
+    ):
+        choice = OptimizerChoice(optimizers, loss_scale_factor, gradient_accumulation_steps)
         super().__init__(learning_rate=0.0, name=name)
         self._optimizer_map = choice
         self._inner_optimizers = choice.values()

@@ -10,9 +10,9 @@ from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint as sa
 from keras_sparse.saving.checkpoint.save_delta import save_delta as save_delta
 from keras_sparse.saving.checkpoint.whole_checkpoint import latest_checkpoint as latest_checkpoint
 from keras_sparse.saving.format.damage_error import CheckpointDamagedError as CheckpointDamagedError
+from keras_sparse.saving.keras_files.load_report import LoadReport as LoadReport
 from keras_sparse.saving.keras_files.load_table import load_table as load_table
 from keras_sparse.saving.keras_files.load_weights import load_weights as load_weights
-from keras_sparse.saving.keras_files.named_load import LoadReport as LoadReport
 from keras_sparse.saving.keras_files.save_table import save_table as save_table
 from keras_sparse.saving.keras_layers.to_keras import to_keras as to_keras
 from keras_sparse.saving.verify import verify as verify

@@ -47,7 +47,8 @@ class TimeToLive(EvictionPolicy):
         super().__init__(at_save)
         if isinstance(seconds, datetime.timedelta):
             seconds = seconds.total_seconds()
-        if not 1 <= checks.real(seconds, "seconds") < _TOO_MANY_SECONDS:
+        kinds = "a number of seconds or a `datetime.timedelta`"
+        if not 1 <= checks.real(seconds, "seconds", kinds) < _TOO_MANY_SECONDS:
             raise ValueError(
                 f"`seconds` must be from 1 to below {_TOO_MANY_SECONDS}, 68 years. Received: "
                 f"seconds={seconds}"

@@ -57,10 +57,14 @@ def boolean(value, name):
     return bool(value)
 
 
-def real(value, name):
-    """Returns `value` as a float; raises unless it is a number that a float can be."""
+def real(value, name, kinds="a number"):
+    """Returns `value` as a float; raises unless it is a number that a float can be.
+
+    Args:
+        kinds: String. All that a caller takes, for the error. Defaults to `"a number"`.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
+        raise TypeError(f"`{name}` must be {kinds}. Received: {name}={value!r}")
     try:
         return float(value)
     except OverflowError:

@@ -106,6 +106,32 @@ DATA = {
 }
 
 
+def shuffled(**options):
+    """Data of `fit` that is shuffled by a stage."""
+    samples = tf.data.Dataset.from_tensor_slices((IDS, TARGETS))
+    return samples.shuffle(32, **options).batch(8)
+
+
+# As `fit` of Keras does by default.
+SHUFFLED = {
+    "arrays": lambda model: {"x": IDS, "y": TARGETS, "batch_size": 8, "shuffle": True},
+    "a batch": lambda model: {"x": IDS, "y": TARGETS, "batch_size": 8, "shuffle": "batch"},
+    "a sequence": lambda model: {"x": Sequence(), "shuffle": True},
+    "a dataset": lambda model: {"x": shuffled().map(lambda x, y: (x, y))},
+    "a dataset with a seed": lambda model: {"x": shuffled(seed=3).prefetch(1)},
+    "a dataset of one order": lambda model: {"x": shuffled(reshuffle_each_iteration=False)},
+    "orders that go on": lambda model: {"x": shuffled(seed=3).repeat(), "steps_per_epoch": 4},
+}
+
+
+def begin(seed):
+    """Sets all seeds as a new process does, or is without one."""
+    if seed is None:
+        tf.random.set_seed(None)
+    else:
+        keras.utils.set_random_seed(seed)
+
+
 def train(model, data, callbacks=(), cut=None):
     """Returns what callbacks saw until it was cut off."""
     seen = Seen(cut)
@@ -132,6 +158,52 @@ def test_ends_as_if_it_had_never_been_cut_off(data, tmp_path):
         assert seen == expected_seen[first:][:cut]
         assert first == {3: 0, 5: 2, None: 6}[cut]
     assert content(model) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "seed", "cut", "words"),
+    [
+        ("arrays", None, 3, r"shuffle=True for arrays, with 2 batches to skip"),
+        ("a batch", None, 7, "shuffle='batch' for arrays"),
+        ("a sequence", None, 3, "shuffle=True for a PyDataset"),
+        ("a sequence", 5, 7, "shuffle=True for a PyDataset"),
+        ("a dataset", None, 3, "`shuffle` without a seed"),
+        ("a dataset", 5, 7, "`shuffle` that draws an order each epoch"),
+        ("a dataset with a seed", None, 7, "`shuffle` that draws an order each epoch"),
+        ("a dataset of one order", None, 3, "`shuffle` without a seed"),
+        ("orders that go on", None, 7, None),
+        # Keras draws one order of arrays from a seed, and each epoch has it.
+        ("arrays", 5, 3, None),
+        ("arrays", 5, 7, None),
+        ("a batch", 5, 7, None),
+        # Only the first order that is drawn from a seed is that of a new process.
+        ("a sequence", 5, 3, None),
+        ("a dataset", 5, 3, None),
+        ("a dataset with a seed", None, 3, None),
+        ("a dataset of one order", 5, 7, None),
+    ],
+)
+def test_warns_of_an_order_that_a_new_process_draws_anew(data, seed, cut, words, tmp_path):
+    make = functools.partial(Checkpoint, tmp_path, every_steps=2, verbose=False)
+    begin(seed)
+    train(expected := make_model(), SHUFFLED[data])
+    begin(seed)
+    train(make_model(), SHUFFLED[data], [make()], cut)
+    begin(seed)
+    told = contextlib.nullcontext() if words is None else pytest.warns(UserWarning, match=words)
+    with told as caught:
+        train(model := make_model(), SHUFFLED[data], [make()])
+    assert words is None or [each.category for each in caught].count(UserWarning) == 1
+    assert (content(model) == content(expected)) == (words is None)
+
+
+@pytest.mark.parametrize(("every_steps", "skips"), [(4, True), (2, False)])
+def test_an_order_is_nobodys_matter_where_no_batch_is_skipped(every_steps, skips, tmp_path):
+    begin(None)
+    options = {"every_steps": every_steps, "skip_batches": skips, "verbose": False}
+    for cut in (7, None):
+        train(make_model(), SHUFFLED["arrays"], [Checkpoint(tmp_path, **options)], cut)
+    assert names(tmp_path)[-1] == "step-000000008"
 
 
 def test_a_finished_training_goes_on_with_more_epochs(tmp_path):

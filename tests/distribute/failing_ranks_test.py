@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -50,6 +51,8 @@ def test_one_failing_rank_ends_all_under_a_launcher():
     status, printed = run_ranks(2, SCRIPT, "raise", launcher=HOROVODRUN)
     assert status != 0
     assert "ValueError: the 50th batch cannot be read" in printed
+    cause = r"\[rank 1 of 2\] InvalidArgumentError: .*ValueError: the 50th batch cannot be read"
+    assert re.search(cause, printed)
     assert "[rank 1 of 2] This rank ends with the error above" in printed
 
 

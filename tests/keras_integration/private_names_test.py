@@ -49,7 +49,7 @@ def owners():
         keras.export.ExportArchive(),
         saving_lib.H5IOStore,
         tf.function(lambda: 1),
-        tf.data.Dataset.range(1),
+        tf.data.Dataset.range(1).shuffle(1),
     ]
 
 

@@ -14,6 +14,7 @@ from keras_sparse.optimizers import AdamW
 from keras_sparse.optimizers import MultiOptimizer
 from keras_sparse.optimizers import SGD
 from keras_sparse.optimizers import split_embedding_variable_from_others
+from keras_sparse.optimizers.support.step_count import accumulation
 from optimizer_cases import read
 
 ROWS, BATCH = 12, 8
@@ -321,6 +322,44 @@ def test_weights_and_the_loss_scale_are_set_for_all():
     assert [each.loss_scale_factor for each in (fresh, *fresh.optimizers)] == [4.0] * 3
 
 
+def test_the_steps_to_accumulate_are_given_to_all():
+    optimizers = {"embeddings": Adagrad(0.1), "others": SGD(gradient_accumulation_steps=3)}
+    optimizer = MultiOptimizer(optimizers, gradient_accumulation_steps=3)
+    again = MultiOptimizer.from_config(optimizer.get_config())
+    for each in (*optimizer.optimizers, *again.optimizers):
+        assert each.gradient_accumulation_steps == 3
+    assert again.get_config() == optimizer.get_config()
+    model = make_model(optimizer, run_eagerly=True)
+    optimizer.build(model.trainable_variables)  # which gives rows their slots
+    before = content(model.trainable_variables)
+    for count in range(3):
+        assert content(model.trainable_variables) == before
+        model.train_on_batch(IDS[:4], TARGETS[:4])
+        assert accumulation(optimizer) == (3, count + 1)
+    after = content(model.trainable_variables)
+    assert [left != right for left, right in zip(after, before, strict=True)] == [True] * 5
+
+
+@pytest.mark.parametrize(
+    ("inner", "steps", "kind", "words"),
+    [
+        (SGD(gradient_accumulation_steps=2), 3, ValueError, "'others': 2, MultiOptimizer: 3$"),
+        (SGD(), 1, ValueError, "must be 2 or more, or None. Received: .*=1$"),
+        (SGD(), "3", TypeError, "`gradient_accumulation_steps` must be an integer"),
+    ],
+)
+def test_refuses_steps_to_accumulate_of_its_own(inner, steps, kind, words):
+    with pytest.raises(kind, match=words):
+        MultiOptimizer({"others": inner}, gradient_accumulation_steps=steps)
+
+
+def test_an_optimizer_that_is_built_has_no_place_for_gradients():
+    optimizer = SGD()
+    optimizer.build([keras.Variable([1.0])])
+    with pytest.raises(ValueError, match=r"when it is made.*optimizers\['others'\], built"):
+        MultiOptimizer({"others": optimizer}, gradient_accumulation_steps=2)
+
+
 REFUSED = [
     (None, TypeError, r"must be a dict from 'embeddings'.*Received: optimizers=None"),
     ({}, TypeError, "Received: optimizers={}"),
@@ -333,7 +372,7 @@ REFUSED = [
     (
         {"a": SGD(gradient_accumulation_steps=2), "others": SGD()},
         ValueError,
-        r"`gradient_accumulation_steps` must be the same.*\{\"'a'\": 2, \"'others'\": None\}",
+        r"`gradient_accumulation_steps` must be the same.*Received: 'a': 2, 'others': None$",
     ),
     ({"others": SGD(loss_scale_factor=2.0)}, ValueError, "must be given to MultiOptimizer.*=2.0"),
     (dict.fromkeys(("a", "b"), SGD()), ValueError, r"own for each key.*the last 'b'"),

@@ -126,3 +126,8 @@ def test_the_unit_of_a_table_is_that_of_its_policy():
     with pytest.raises(tf.errors.FailedPreconditionError, match=words):
         keras_sparse.ops.evict_rows([make_table(GlobalStepEvict(3))[0]], TimeToLive(3))
     assert keras_sparse.ops.evict_rows([aged()[0]], TimeToLive(9)).numpy().tolist() == [2]
+
+
+def test_an_error_names_both_kinds_of_a_time():
+    with pytest.raises(TypeError, match=r"a number of seconds or a `datetime.timedelta`.*='30d'"):
+        TimeToLive("30d")

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import zlib
 
 import keras
@@ -23,6 +24,7 @@ NUM_KEYS = 3000
 _UPPER_TIER = 32 << 10
 
 IDS = np.random.default_rng(0).integers(0, NUM_KEYS, (80, 2))
+FEW_IDS = np.random.default_rng(0).integers(0, 30, (32, 2))
 TARGETS = np.random.default_rng(1).normal(size=(80, 1))
 STORAGE_TYPES = [None, *STACKS]
 FORMS = ["weights.h5", "keras", "weights.json", "checkpoint"]
@@ -166,3 +168,77 @@ def edit_manifest(folder, change):
 def saved_parts(fields, kind):
     """Those of the first table of a manifest."""
     return [part for part in fields["tables"][0]["parts"] if part["kind"] == kind]
+
+
+def features(names, dim=None, width=4, deep="deep", deep_units=3, layer=None, optimizer="Adagrad"):
+    """A model of a table a feature, each in a layer of its own or all in one of several."""
+    inputs = [keras.Input((2,), dtype="int64", name=f"ids_{name}") for name in names]
+    tables = [Embedding(dim, width, "sum", name=name) for name in names]
+    if layer is None:
+        rows = keras.layers.Add()([t(ids) for t, ids in zip(tables, inputs, strict=True)] * 2)
+    else:
+        rows = keras.layers.Add()(layer(tables, name="all")(inputs) * 2)
+    hidden = keras.layers.Dense(deep_units, name=deep)(rows)
+    model = keras.Model(inputs, keras.layers.Dense(1, name="out")(hidden))
+    compile_eagerly(model, optimizer)
+    return trained(model)
+
+
+def compile_eagerly(model, optimizer="Adagrad"):
+    if isinstance(optimizer, str):
+        optimizer = getattr(keras_sparse.optimizers, optimizer)(0.1)
+    model.compile(optimizer, loss="mse", run_eagerly=True)
+
+
+def trained(model):
+    model.train_on_batch([FEW_IDS + i for i in range(len(model.inputs))], np.ones((32, 1)))
+    return model
+
+
+def content_by_names(model):
+    """All there is by names: tables with slots, dense variables and those of the optimizer."""
+    found = {}
+    for variable in [*model.variables, *model.optimizer.variables]:
+        name = variable.path.replace("/embeddings", "").rpartition("/")[2]
+        if isinstance(variable, keras_sparse.EmbeddingVariable):
+            found[name] = checks.table_content(variable)
+        elif not variable.path.startswith("seed_generator"):
+            owner, name = variable.path.split("/")[-2:]
+            found[f"{re.sub('_[0-9]+$', '', owner)}/{name}"] = np.array(variable).tolist()
+    return found
+
+
+class Tower(keras.layers.Layer):
+    def __init__(self, table, **options):
+        super().__init__(**options)
+        self.table = Embedding(None, 4, "sum", name=table)
+
+    def call(self, ids):
+        return self.table(ids)
+
+
+def towers(names, by_attribute=False, dense=("a", "b"), width=4, table="ids"):
+    class Two(keras.Model):
+        def __init__(self):
+            super().__init__()
+            layers = [Tower(table, name=name) for name in names]
+            if by_attribute:
+                self.first, self.second = (Embedding(None, width, "sum", name=n) for n in names)
+            else:
+                self.layers_of_ids = layers
+            self.dense = [keras.layers.Dense(4, name=name) for name in dense]
+
+        def call(self, ids):
+            a, b = (self.first, self.second) if by_attribute else self.layers_of_ids
+            return self.dense[1](self.dense[0](a(ids) + 2 * b(ids)))
+
+    model = Two()
+    compile_eagerly(model)
+    model.train_on_batch(FEW_IDS, np.arange(128).reshape(32, 4))
+    return model
+
+
+def layer_rows(model, name):
+    (layer,) = (each for each in model._flatten_layers() if each.name == name)
+    table = layer.table if isinstance(layer, Tower) else layer
+    return table.find(np.arange(30)).rows

@@ -2,10 +2,13 @@
 
 import re
 import sys
+import textwrap
 import threading
 
 # How Horovod's errors are known, over each of its transports.
 _OF_HOROVOD = re.compile(r"Horovod has been shut down|/gloo/\w+/|(MPI_|nccl)\w+ failed")
+
+_MOST_CHARACTERS = 500  # of an error that is said once more, in one line
 
 # Set once all ranks have waited for each other and the watch has ended the calls of this one.
 stalled = threading.Event()
@@ -48,4 +51,9 @@ def add_rank_error_notes(error, prefix):
             "all ranks call `fit`, `evaluate` and `predict`, with as many batches."
         )
     else:
+        if prefix not in str(error):
+            # TensorFlow puts the frames of a graph before the cause.
+            lines = [each for each in str(error).splitlines() if not each.startswith("  File ")]
+            text = f"{type(error).__name__}: {' '.join(lines)}"
+            error.add_note(f"{prefix}{textwrap.shorten(text, _MOST_CHARACTERS)}")
         error.add_note(f"{prefix}This rank ends with the error above, and the others with it.")

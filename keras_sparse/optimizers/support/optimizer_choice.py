@@ -4,6 +4,7 @@ import keras
 
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.utils import checks
 
 _EMBEDDINGS = "embeddings"
 _OTHERS = "others"
@@ -21,10 +22,11 @@ class OptimizerChoice:
     step, and nothing has changed then.
 
     Args:
-        optimizers, loss_scale_factor: As `keras_sparse.optimizers.MultiOptimizer` takes them.
+        optimizers, loss_scale_factor, gradient_accumulation_steps: As
+            `keras_sparse.optimizers.MultiOptimizer` takes them.
     """
 
-    def __init__(self, optimizers, loss_scale_factor):
+    def __init__(self, optimizers, loss_scale_factor, gradient_accumulation_steps=None):
         if not isinstance(optimizers, dict) or not optimizers:
             raise TypeError(f"{_KEYS}. Received: optimizers={optimizers!r}")
         pairs = [
@@ -38,7 +40,7 @@ class OptimizerChoice:
                     "in a regular expression, 'a|b'. Received: one that has several, the last "
                     f"{_shown(key)}"
                 )
-        _check_accumulation(pairs)
+        _share_accumulation(pairs, gradient_accumulation_steps)
         self.optimizers = dict(sorted(pairs, key=_place))
 
     def values(self):
@@ -120,13 +122,26 @@ def _place(pair):
     return not isinstance(optimizer, SparseOptimizer), callable(key), "" if callable(key) else key
 
 
-def _check_accumulation(pairs):
-    given = {_shown(key): each.gradient_accumulation_steps or None for key, each in pairs}
-    if len(set(given.values())) > 1:
+def _share_accumulation(pairs, steps):
+    """Gives the steps of all to the optimizers that have none."""
+    name = "gradient_accumulation_steps"
+    if steps is not None and checks.positive(steps, name) < 2:
+        raise ValueError(f"`{name}` must be 2 or more, or None. Received: {name}={steps}")
+    given = [(_shown(key), each.gradient_accumulation_steps or steps) for key, each in pairs]
+    given += [("MultiOptimizer", steps)] if steps else []
+    if len({each for _, each in given}) > 1:
         raise ValueError(
-            "`gradient_accumulation_steps` must be the same of all `optimizers`, so that all "
-            f"variables change in the same steps. Received: {given}"
+            f"`{name}` must be the same of all `optimizers`, so that all variables change in the "
+            f"same steps. Received: {', '.join(f'{key}: {each}' for key, each in given)}"
         )
+    for key, optimizer in pairs:
+        if steps and not optimizer.gradient_accumulation_steps:
+            if optimizer.built:  # without the variables that gradients accumulate in
+                raise ValueError(
+                    f"`{name}` must be given to an optimizer when it is made, if it was built "
+                    f"before MultiOptimizer has it. Received: optimizers[{_shown(key)}], built"
+                )
+            optimizer.gradient_accumulation_steps = steps
 
 
 def _shown(key):

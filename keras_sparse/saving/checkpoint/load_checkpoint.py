@@ -25,8 +25,8 @@ from keras_sparse.saving.format.external_tables import external_tables
 from keras_sparse.saving.format.external_tables import number_of
 from keras_sparse.saving.format.file_context import in_file_context
 from keras_sparse.saving.keras_files.dense_values import DenseValues
+from keras_sparse.saving.keras_files.load_report import LoadReport
 from keras_sparse.saving.keras_files.named_load import explaining
-from keras_sparse.saving.keras_files.named_load import LoadReport
 from keras_sparse.saving.keras_files.named_load import named_load
 from keras_sparse.saving.table_format.table_fit import check_fits
 from keras_sparse.saving.table_format.table_loader import TableLoader
@@ -103,7 +103,8 @@ def load_checkpoint(model, path, verify=True, verbose=True, grow=False, skip_mis
     Raises:
         FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
         CheckpointDamagedError: It is damaged.
-        ValueError: It is of another model, or of a later version.
+        ValueError: It is of another model, as where it has a table of another name in the place of
+            one of yours, or of a later version.
     """
     checks.boolean(grow, "grow")
     checks.boolean(skip_mismatch, "skip_mismatch")
@@ -232,7 +233,7 @@ def _load_weights(model, checkpoint, skip_mismatch):
     """Loads all but the tables, and returns these with their saved numbers, and a report."""
     try:
         with named_load(model, checkpoint.weights) as named:
-            if named is not None and (skip_mismatch or named.moved()):
+            if named is not None and named.is_needed(skip_mismatch, checkpoint.folder):
                 checkpoint.check_weights()  # nothing damaged is skipped
                 tables, report = _load_by_names(named, checkpoint, skip_mismatch)
             else:

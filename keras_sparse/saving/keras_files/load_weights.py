@@ -85,7 +85,7 @@ def loading_whole(load_weights_only):
 def _load_by_names(model, path, skip_mismatch, objects_to_skip):
     """Loads a file by names where that is asked for, or needed; returns whether it did."""
     with named_load(model, path, objects_to_skip) as named:
-        if named is None or not (skip_mismatch or named.moved()):
+        if named is None or not named.is_needed(skip_mismatch, path):
             return False
         before = DenseValues(model)
         try:

@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import dataclasses
 import re
 import warnings
 
@@ -10,10 +9,12 @@ from keras.optimizers import Optimizer as _Optimizer
 from keras.src.saving import saving_lib  # the store of a file has no public name
 from keras.src.utils.naming import to_snake_case
 
+from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.named_store import NamedStore
 from keras_sparse.saving.format.named_store import saved_variable_names
 from keras_sparse.saving.format.read_dataset import find_dataset
+from keras_sparse.saving.keras_files.load_report import LoadReport
 from keras_sparse.saving.keras_files.named_places import is_by_names
 from keras_sparse.saving.keras_files.named_places import NamedPlaces
 from keras_sparse.saving.keras_files.named_places import names_in
@@ -24,41 +25,6 @@ from keras_sparse.saving.keras_files.named_places import stem
 _OF_TABLE = re.compile(
     r"header|header_crc32|table|(keys|records|ages|frequencies|filter_\w+)_\d{6}"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class LoadReport:
-    """The names that a load by names has loaded, skipped, and left unused.
-
-    Args:
-        loaded: Tuple of strings: the names of layers, tables and optimizers that are loaded.
-        skipped: Dict of reasons by the names of those that stay as they are, or in part.
-        unused: Tuple of strings: the names of what the file has beside.
-
-    Example:
-    >>> print(LoadReport(("users",), {"city": "not in the file"}, ("country",)))
-    A total of 1 objects could not be loaded:
-      city: not in the file
-    Unused in the file:
-      country
-    """
-
-    loaded: tuple[str, ...]
-    skipped: dict[str, str]
-    unused: tuple[str, ...]
-
-    def warn(self):
-        """Shows it as a warning, unless nothing was left out."""
-        if self.skipped or self.unused:
-            warnings.warn(str(self), stacklevel=4)
-
-    def __str__(self):
-        skipped = "".join(f"\n  {name}: {reason}" for name, reason in self.skipped.items())
-        unused = "".join(f"\n  {name}" for name in self.unused)
-        return (
-            f"A total of {len(self.skipped)} objects could not be loaded:{skipped or ' -'}"
-            f"\nUnused in the file:{unused or ' -'}"
-        )
 
 
 @contextlib.contextmanager
@@ -114,8 +80,14 @@ class NamedLoad:
         kinds = (type(self._saveables[path]).__name__ for path in self._tables())
         # All2All layers call their only table "embeddings".
         self._kinds_of_tables = {"embedding", "embeddings", *map(to_snake_case, kinds)}
-        self._table_names = {self._ours.names[path] for path in self._tables()}
-        self._saved_table_names = {names[path] for path in names if self._is_table(path)}
+        saved_tables = [path for path in names if self._is_table(path)]
+        counts = (
+            collections.Counter(places.names[path] for path in paths)
+            for places, paths in ((self._ours, self._tables()), (self._theirs, saved_tables))
+        )
+        self._repeated = {name for each in counts for name, count in each.items() if count > 1}
+        self._given_names = {self._given_name(self._ours, path) for path in self._tables()}
+        self._saved_given_names = {self._given_name(self._theirs, path) for path in saved_tables}
         self._counterparts: dict[str, str] = {}
         self._skipped: dict[str, str] = {}
         self._match()
@@ -126,22 +98,46 @@ class NamedLoad:
     def _match(self):
         for path in self._probes:
             reason = self._ours.reason_not_like(self._theirs, path)
-            if reason is None and not self._is_of_other(path, self._place(path)):
+            if reason is None and self._is_of_other(path, self._place(path)):
+                reason = f"'{self._theirs.title(self._place(path))}' has its place in the file"
+            if reason is None:
                 self._counterparts[path] = self._place(path)
             else:
-                self._skipped[path] = reason or "another table of the model has its place there"
+                self._skipped[path] = reason
         self._match_moved_tables()
 
     def _place(self, path):
         return self._theirs.path_of[self._ours.key_of[path]]
 
     def _is_of_other(self, path, place):
-        """Returns whether an attribute has another table in the file, and its own is elsewhere."""
-        mine, theirs = self._ours.names[path], self._theirs.names[place]
-        if self._probes[path].table is None or mine == theirs:
+        """Returns whether a place in the file is that of another table.
+
+        Where model and file have no name of a table in common, the model's tables have new names.
+        """
+        mine, theirs = self._given_names_at(path, place)
+        if None in (mine, theirs) or mine == theirs:
             return False
-        is_named = self._is_name(mine) and self._is_name(theirs)
-        return is_named and (theirs in self._table_names or mine in self._saved_table_names)
+        return bool(self._given_names & self._saved_given_names - {None})
+
+    def _given_names_at(self, path, place):
+        """Returns the names that users gave a table of the model and a place in the file."""
+        if self._probes[path].table is None:
+            return None, None
+        return self._given_name(self._ours, path), self._given_name(self._theirs, place)
+
+    def _given_name(self, places, path):
+        """Returns the name that a user gave a table, or a layer around it that tells it apart."""
+        name, segment = places.names[path], path.rpartition("/")[2]
+        is_given = self._is_name(name)
+        if is_given and name not in self._repeated:
+            return name
+        # A layer that has several tables says nothing of one that no one has named.
+        has_several = stem(segment) == "table_holder" and name != "embeddings"
+        while (is_given or not has_several) and (path := path.rpartition("/")[0]):
+            is_member = path in places.names and isinstance(places.key_of[path][-1], int)
+            if is_member and not places.is_automatic(path):
+                return places.names[path]
+        return None
 
     def _is_name(self, name):
         """Returns whether a table has a name that is not from Keras."""
@@ -152,11 +148,12 @@ class NamedLoad:
         used = set(self._counterparts.values())
         theirs, ours = collections.defaultdict(list), collections.defaultdict(list)
         for path, name in self._theirs.names.items():
-            if path not in used and self._is_name(name) and self._is_table(path):
-                theirs[name].append(path)
+            if path not in used and self._is_table(path):
+                theirs[self._given_name(self._theirs, path), name].append(path)
         for path in self._tables():
-            if path in self._skipped and self._is_name(self._ours.names[path]):
-                ours[self._ours.names[path]].append(path)
+            given = self._given_name(self._ours, path)
+            if path in self._skipped and given is not None:
+                ours[given, self._ours.names[path]].append(path)
         for name, paths in ours.items():
             if len(paths) == len(theirs[name]) == 1:
                 self._counterparts[paths[0]] = theirs[name][0]
@@ -182,6 +179,38 @@ class NamedLoad:
             if has_moved or self._is_of_other(path, path):
                 return path, self._ours.chain(path), self._theirs.chain(path)
         return None
+
+    def is_needed(self, skip_mismatch, path):
+        """Returns whether to load by names, in place of the order of layers.
+
+        Args:
+            skip_mismatch: Boolean. Whether it was asked for.
+            path: Of the file, or of the checkpoint that it is in.
+
+        Raises:
+            ValueError: A table would get the rows of another one, and its own are not in the file.
+        """
+        if skip_mismatch or self.moved() is None:
+            if not skip_mismatch and rank() == 0:
+                self._warn_of_new_names(path)
+            return skip_mismatch
+        if self._skipped:
+            self.check_complete(self._report([]), path)
+        return True
+
+    def _warn_of_new_names(self, path):
+        places = [each for each in self._tables() if each in self._theirs.names]
+        pairs = [self._given_names_at(each, each) for each in places if self._is_table(each)]
+        pairs = [pair for pair in pairs if None not in pair and pair[0] != pair[1]]
+        if pairs:
+            ours, theirs = zip(*pairs, strict=True)
+            warnings.warn(
+                "Tables should have the names that they were saved with. None of the names is in "
+                "the file, and tables are loaded in the order of layers. Name the layers as in the "
+                f"file if that is wrong. Received: tables {list(theirs)} of '{path}' for "
+                f"{list(ours)} of model '{self._ours.names['']}'",
+                stacklevel=5,
+            )
 
     def differences(self):
         """Returns what the model and the file do not have in common, as text, or `None`."""
@@ -211,12 +240,22 @@ class NamedLoad:
         kind, texts = "layer", (self._theirs.title(place), self._ours.title(place))
         table = self._probes[place].table
         if table is not None and (table := table.local) is not None:
-            parts = [theirs[-1] if part == ours[-1] else part for part in table.path.split("/")]
+            renamed = dict(zip(ours, theirs, strict=False))
+            parts = [renamed.get(part, part) for part in table.path.split("/")]
             kind, texts = "table", ("/".join(parts), table.path)
-        raise ValueError(
+        rule = (
             "A file must be loaded into a model whose layers come in the order of the saved one's, "
             "or have the same names, as Keras finds them by their order; they would change places. "
-            "Use `skip_mismatch=True` to load by names what is in both. Received: "
+            "Use"
+        )
+        mine, saved = self._given_names_at(place, place)
+        if mine not in self._saved_given_names and saved not in self._given_names:
+            rule = (
+                "A table that has a name must be loaded by its name, and the file has another "
+                f"table in its place. Name the layer '{saved}', or use"
+            )
+        raise ValueError(
+            f"{rule} `skip_mismatch=True` to load by names what is in both. Received: "
             f"{kind} '{texts[0]}' of '{path}' for '{texts[1]}' of model "
             f"'{self._ours.names['']}', and by names:\n{report}"
         )

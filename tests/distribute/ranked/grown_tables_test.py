@@ -95,3 +95,21 @@ def test_tables_of_another_layer_are_loaded_by_their_names(way, places, folder):
         )
         np.testing.assert_array_equal(mine.rows, theirs.rows)
         np.testing.assert_array_equal(mine.slots["accumulator"], theirs.slots["accumulator"])
+
+
+@pytest.mark.parametrize("way", ["weights", "checkpoint"])
+@pytest.mark.parametrize("place", [ROW_WISE, {}])
+def test_all_ranks_refuse_the_rows_of_a_table_of_another_name(way, place, folder):
+    saved, model = features(["users", "films"], place), features(["users", "items"], place)
+    before = [model.get_layer("of_2").find(np.arange(14), table=n).rows for n in ("users", "items")]
+    words = "Name the layer 'films'.*films.* for '.*items"
+    if way == "weights":
+        saved.save_weights(folder / "a.weights.h5")
+        with pytest.raises(ValueError, match=words):
+            model.load_weights(folder / "a.weights.h5")
+    else:
+        saving.save_checkpoint(saved, folder / "a", verbose=False)
+        with pytest.raises(ValueError, match=words):
+            saving.load_checkpoint(model, folder / "a", verbose=False)
+    after = [model.get_layer("of_2").find(np.arange(14), table=n).rows for n in ("users", "items")]
+    np.testing.assert_array_equal(after, before)

@@ -73,11 +73,14 @@ def test_says_that_another_rank_is_the_cause(message):
 
 
 def test_says_which_rank_fails():
-    error = ValueError("no such file")
+    last = "[rank 1 of 2] This rank ends with the error above, and the others with it."
+    error = ValueError("no such file:\n  File 'train.py'\n\n  'a'")
     add_rank_error_notes(error, "[rank 1 of 2] ")
-    assert error.__notes__ == [
-        "[rank 1 of 2] This rank ends with the error above, and the others with it."
-    ]
+    assert error.__notes__ == ["[rank 1 of 2] ValueError: no such file: 'a'", last]
+    for message in ("[rank 1 of 2] bad id", "Graph execution error:\n[rank 1 of 2] bad id"):
+        error = ValueError(message)
+        add_rank_error_notes(error, "[rank 1 of 2] ")
+        assert error.__notes__ == [last]
 
 
 def test_has_nothing_to_say_where_the_user_ends_it():
