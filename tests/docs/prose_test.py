@@ -6,7 +6,7 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = ["README.md", "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 TURNED = re.compile(r"(?:[-*] |\d+\. |\*\*)*(What|Who|Those|That of|Of a|Over|So does)\b")
 # Text without code, tables, pictures and the targets of links.
 LEFT_OUT = re.compile(r"```.*?```|^ *\|.*?$|^!\[.*?$|(?<=\])\([^)]*\)", re.MULTILINE | re.DOTALL)
