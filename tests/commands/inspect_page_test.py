@@ -9,6 +9,7 @@ from keras_sparse.__main__ import main
 from keras_sparse.commands.inspect_command import _with_rows
 from keras_sparse.commands.inspect_command import collect
 from keras_sparse.commands.row_summary import RowSummary
+from keras_sparse.tables.table import RowPiece
 
 
 def table_of(storage):
@@ -63,7 +64,7 @@ def test_histogram_and_ranking_of_known_rows():
         keys = np.arange(first, first + 3)
         # Norms 0, 1, 2 and 3, 4, 5; a slot behind the row does not count.
         records = np.float32([[3 * key / 5, 4 * key / 5, 100] for key in keys])
-        summary.add(keras_sparse.tables.row_piece.RowPiece(keys, records))
+        summary.add(RowPiece(keys, records))
     assert summary.bins == {"norm": {None: 1, 0: 1, 1: 2, 2: 2}}
     assert [key for key, _ in summary.most["norm"]] == [5, 4, 3, 2, 1, 0]
 
