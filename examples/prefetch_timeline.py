@@ -1,6 +1,6 @@
 """When a training step waits for cold rows, without `prefetch_lookups` and with both of its modes.
 
-    python examples/prefetch_timeline.py [--picture prefetch_timeline.svg] [--direct]
+    python examples/prefetch_timeline.py [--picture FILE.svg] [--json FILE.json] [--direct]
 
 A click model whose table is mostly on disk is trained for some steps under TensorFlow's profiler:
 without the stage, with it, and with rows that may be stale. The picture shows when the ops of the
@@ -9,6 +9,7 @@ cache, as those of a table would be that is larger than the machine's memory.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import tempfile
@@ -119,6 +120,7 @@ def duration(events):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--picture", default="prefetch_timeline.svg")
+    parser.add_argument("--json", type=pathlib.Path, help="write the spans of events, in ms")
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--direct", action="store_true", help="read past the page cache")
@@ -139,6 +141,8 @@ def main(arguments=None):
         print(f"{way:6} {duration(events):8.1f} ms for {NUM_STEPS} steps")
     print(table.stats()["prefetch"])
     draw(traces, options.picture)
+    if options.json:
+        options.json.write_text(json.dumps(traces))
     print(f"Picture: {options.picture}")
     return traces
 

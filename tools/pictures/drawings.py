@@ -1,11 +1,14 @@
 """The pictures of the pages, each a function that returns a Drawing."""
 
+import json
 import math
 import pathlib
 import re
 
 from svg import Drawing
 
+# Recorded by `python examples/prefetch_timeline.py --direct --json FILE` on two cores: spans in ms.
+_TIMELINE = pathlib.Path(__file__).with_name("prefetch_timeline.json")
 _RESULTS = pathlib.Path(__file__).parents[2] / "docs/benchmarks/results.md"
 
 
@@ -226,4 +229,33 @@ def checkpoint_folder():
     return drawing
 
 
-ALL = (overview, speed, tiers, exchange, missed_steps, checkpoint_folder)
+def prefetch_timeline():
+    """When the ops of eight steps ran, without prefetch and in both modes."""
+    drawing = Drawing(880, 446, "Eight training steps without prefetch, with exact and with stale")
+    titles = {"off": "without prefetch", "exact": 'mode="exact"', "stale": 'mode="stale"'}
+    kinds = {"stage": "memory", "lookup": "warm", "dense": "muted", "update": "ssd"}
+    left, scale = 90, 770 / 1400  # px a ms
+    for place, (way, rows) in enumerate(json.loads(_TIMELINE.read_text()).items()):
+        top = 34 + 136 * place
+        end = max(end for _, end in rows["update"])
+        drawing.text(16, top, f"{titles[way]}: {end:.0f} ms", "bold")
+        for line, (row, spans) in enumerate(rows.items()):
+            y = top + 12 + 22 * line
+            drawing.text(left - 10, y + 14, row, "small", anchor="end")
+            for first, last in spans:
+                drawing.bar(left + scale * first, y, scale * (last - first), 18, kinds[row])
+    for ms in range(0, 1401, 200):
+        drawing.text(left + scale * ms, 436, f"{ms}", "small", "soft", anchor="middle")
+    drawing.text(left - 10, 436, "ms", "small", "soft", anchor="end")
+    return drawing
+
+
+ALL = (
+    overview,
+    speed,
+    tiers,
+    exchange,
+    missed_steps,
+    checkpoint_folder,
+    prefetch_timeline,
+)
