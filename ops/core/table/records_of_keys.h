@@ -16,7 +16,7 @@ namespace keras_sparse {
 // Points to records of the first tier in place, so they are valid until the table changes.
 class RecordsOfKeys {
  public:
-  //  keys  distinct
+  //   keys  distinct
   static Status Read(const TierStack& tiers, const std::vector<int64_t>& keys,
                      RecordsOfKeys* records);
 
