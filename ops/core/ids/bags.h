@@ -11,7 +11,11 @@
 
 namespace keras_sparse {
 
-// =1-4 An empty bag, or one whose divisor is 0, returns zeros. kNone does not pool.
+// With w the weights of a bag's ids (ones if there are none) and r their rows:
+//   kSum   sum(w * r)
+//   kMean  sum(w * r) / sum(w)
+//   kSqrtN sum(w * r) / sqrt(sum(w * w))
+// An empty bag, or one whose divisor is 0, returns zeros. kNone does not pool.
 enum class Combiner { kNone, kSum, kMean, kSqrtN };
 
 Status ParseCombiner(const std::string& name, Combiner* combiner);
@@ -48,8 +52,7 @@ struct Bags {
   }
 
   // Computes the gradient with respect to the weights of the ids of bags [first_bag, last_bag).
-  //   grads  (num_ids) each id's product of its row and the gradient of its bag's output; updated
-  //   in place
+  //   grads  (num_ids) each id's product of its row and the gradient of its bag's output; in place
   KERAS_SPARSE_HOST_DEVICE void FinishWeightsGradient(int64_t first_bag, int64_t last_bag,
                                                       float* grads) const {
     if (combiner == Combiner::kSum) return;
