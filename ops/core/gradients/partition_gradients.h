@@ -14,12 +14,10 @@ namespace keras_sparse {
 // methods give the same bits:
 //
 // - Scattered: each gradient is added to the sum of its id. Gradients are read once and in order,
-// but
-//   the sums of all distinct ids are written at random, so they must stay in the processor's
+//   but the sums of all distinct ids are written at random, so they must stay in the processor's
 //   caches.
 // - Gathered: the occurrences of an id are found, and added when its gradient is requested.
-// Gradients
-//   are read at random, but an id that occurs once needs no sum.
+//   Gradients are read at random, but an id that occurs once needs no sum.
 //
 // Meant to be reused by one thread, because it keeps its memory.
 class PartitionGradients {

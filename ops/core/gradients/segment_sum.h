@@ -46,8 +46,7 @@ __device__ Floats<kFloats> LoadOf(FloatType type, const void* gradient, int64_t 
 
 // Returns the summand of the id at a position of `rows`.
 //   kAreFloats  whether the type is float32, known at compile time so that overlapping loads need
-//   not
-//               wait for the type
+//               not wait for the type
 template <bool kAreFloats, int kFloats>
 __device__ Floats<kFloats> GradientAt(const SegmentsView& view, FloatType type, bool counts_once,
                                       int64_t at, int64_t column) {

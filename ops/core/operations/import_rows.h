@@ -19,8 +19,7 @@ namespace keras_sparse {
 //            whole record: with the words of RecordLayout
 //   ages     (n), or null for ages of 0; ignored by a table that does not keep ages
 //   frequencies  (n), or null: existing rows keep theirs, and new rows get 0; ignored by a table
-//   that
-//            does not keep frequencies
+//            that does not keep frequencies
 // Returns InvalidArgument for another width, a key outside a static table, or steps that the rule
 // does not remember; nothing has changed then.
 Status ImportRows(EmbeddingTable* table, const int64_t* keys, int64_t n, const float* records,

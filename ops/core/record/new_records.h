@@ -14,8 +14,7 @@ namespace keras_sparse::cuda_impl {
 
 // Initializes records with their initial row and slots, marked as last updated at `step`.
 //   keys, rows  (n) of the records, in the GPU's memory; null for the first n rows of a static
-//   table,
-//               whose keys are their numbers
+//               table, whose keys are their numbers
 Status InitializeRecords(const RecordsView& records, const int64_t* keys, const uint32_t* rows,
                          int64_t n, const InitialRows& initial_rows, const RecordLayout& layout,
                          int64_t step, Device* device);
