@@ -115,8 +115,7 @@ class CountingBloomFilter : public AdmissionFilter {
     double used = 0;
     for (const Used& shard : used_) used += static_cast<double>(shard.counters);
     const double all = static_cast<double>(used_.size()) * shard_counters_;
-    const double unused_share = std::max(all - used, 0.5) / all;  // as if half a counter were
-                                                                  // unused when none is
+    const double unused_share = std::max(all - used, 0.5) / all;  // avoids log(0)
     return std::llround(-std::log(unused_share) * all / num_hashes_);
   }
   int64_t bytes() const override {
@@ -150,7 +149,7 @@ class CountingBloomFilter : public AdmissionFilter {
   }
 
  private:
-  // Of a key shard, on its own cache line, because different threads write.
+  // The counters of a key shard, on their own cache line, because different threads write.
   struct alignas(kCacheLineBytes) Used {
     int64_t counters = 0;  // number of counters above 0
   };

@@ -48,7 +48,7 @@ bool ThreadHasContext();
 // The GPUs that have been current in any thread, by bit.
 std::atomic<unsigned>& gpus_with_contexts();
 
-// Of the calling lane.
+// The indexes and sizes of the calling lane.
 Index ThreadIndex();
 Index BlockIndex();
 Index BlockSize();
@@ -58,7 +58,7 @@ void SyncBlock();
 // Every lane of the mask passes a value and gets the values of all: (32), by lane.
 const uint64_t* Exchange(unsigned mask, uint64_t value);
 
-// The same memory for each lane of the block.
+// Returns one memory for all lanes of the block.
 void* SharedMemory(size_t bytes);
 
 // Exists while a kernel or a copy runs: one at a time, because all are enqueued on one stream.

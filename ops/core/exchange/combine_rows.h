@@ -51,8 +51,8 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
 
 namespace cuda_impl {
 
-// The same functions on a GPU, where they enqueue work: the same bits, for reply rows of any type.
-// Inputs are in host memory, all else is in the GPU's.
+// On a GPU, these functions enqueue work with the same bits, for reply rows of any type. Inputs are
+// in host memory, all else is in the GPU's.
 Status CombineRows(const ExchangeLayout& layout,
                    const std::vector<std::vector<ResponseColumns>>& columns,
                    const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,

@@ -43,7 +43,7 @@ struct ExchangedTable {
   size_t last_slice(size_t shard) const { return by_rows ? shard + 1 : slices.size(); }
 };
 
-// The same on every rank except for `rank`. Immutable once created.
+// Equal on all ranks except for `rank`. Immutable once created.
 struct ExchangeLayout {
   // One of a rank's slices.
   struct Part {

@@ -21,7 +21,7 @@ using Word = int32_t;
 // to vectors.
 constexpr int64_t kHeaderWords = 8;
 
-// What a stage has prepared for a lookup of a rank: see PrefetchRounds.
+// The state of a stage's lookup on one rank: see PrefetchRounds.
 struct Preparation {
   enum Kind { kNone, kStaged, kLeaving };
 

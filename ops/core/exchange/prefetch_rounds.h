@@ -61,12 +61,12 @@ class StepClock {
 // Thread safety: every method may be called from any thread; each Next is followed by End.
 class PrefetchRounds {
  public:
-  // What ranks send each other in a round; defined by the caller.
+  // The data that ranks send each other in a round; defined by the caller.
   class Content {
    public:
     virtual ~Content() = default;
   };
-  // What this rank sends: the lookup that was handed in, or null.
+  // This rank's part of a round: the lookup that was handed in, or null.
   struct Turn {
     std::shared_ptr<Content> lookup;
     bool is_leaving = false;

@@ -36,8 +36,8 @@ void GatherGradients(const ExchangeLayout& layout, const std::vector<const float
 
 namespace cuda_impl {
 
-// The same functions on a GPU, where they enqueue work: the same bits, to and from floats of any
-// type. Inputs and `served_rows` are in host memory, all else is in the GPU's.
+// On a GPU, these functions enqueue work with the same bits, to and from floats of any type. Inputs
+// and `served_rows` are in host memory, all else is in the GPU's.
 Status ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                        const std::vector<CombinedInput>& inputs,
                        const std::vector<GradientRows>& output_grads, float scale,

@@ -95,8 +95,8 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
 
 void RowRequest::JoinIds() {
   for (Table& table : tables_) {
-    // Inputs that can only request rows come first, then those with the smallest bags, so that the
-    // rows already requested are known when the form of a later input is chosen.
+    // Inputs that can only request rows come first, then those with the smallest bags. So the rows
+    // already requested are known when a later input chooses its form.
     std::stable_sort(table.inputs.begin(), table.inputs.end(), [&](size_t a, size_t b) {
       const auto hotness = [&](const Bags& bags) {
         if (!MayPool(bags)) return 0.0;

@@ -24,12 +24,12 @@ struct RequestInput {
   Bags bags;
 };
 
-// A rank requests the rows of its distinct ids from each rank that has a part of a table, whatever
-// the number of inputs and occurrences. For a table that counts occurrences, it requests rows for
-// all entries of the ids (see DistinctIds), and each entry gets a row and a gradient of its own.
-// For an input with a combiner and without weights, it requests the sums of the bags instead if
-// this needs fewer bytes in both directions: the vectors of bags, compared with the rows and their
-// gradients.
+// A rank requests the rows of its distinct ids from each rank that has a part of a table. The
+// numbers of inputs and occurrences do not matter. If a table counts occurrences, the rank requests
+// rows for all entries of the ids (see DistinctIds); each entry gets a row and a gradient of its
+// own. For an input with a combiner and without weights, it requests the sums of the bags instead
+// if this needs fewer bytes in both directions: the vectors of bags, compared with the rows and
+// their gradients.
 //
 // The block of a request has, after its header, for each part of the rank that receives it
 //   u, s, b, p     numbers of ids, of rows requested, of bags and of ids in bags, one word each
@@ -47,7 +47,7 @@ class RowRequest {
                        FloatType wire_type, Executor* executor,
                        std::unique_ptr<RowRequest>* request);
 
-  // Words of the block that goes to a rank, and of its reply.
+  // Words of the block for a rank, and of its reply.
   int64_t num_words(size_t rank) const;
   int64_t num_reply_words(size_t rank) const;
 
@@ -64,8 +64,7 @@ class RowRequest {
   struct Result {
     std::vector<Word*> blocks;  // (num_ranks) the block for each rank
     std::vector<InputResult> inputs;
-    int64_t* reply_rows;  // (num_tables, num_ranks): number of rows from each rank's shard;
-                          // row-major
+    int64_t* reply_rows;  // (num_tables, num_ranks): rows of each rank's shard; row-major
   };
   void Write(const Result& result, Executor* executor) const;
 
@@ -92,8 +91,7 @@ class RowRequest {
     std::vector<uint32_t> first_use;  // (entries) first position in ids
     std::vector<uint32_t> entry_of;   // (num_ids)
     std::vector<uint32_t> shard_of;   // (entries); empty for a single shard
-    std::vector<uint32_t> place_of;   // (entries) position among the ids of the shard; empty if in
-                                      // order
+    std::vector<uint32_t> place_of;   // (entries) position in the shard's ids; empty if in order
     std::vector<Shard> shards;
   };
   struct Input {

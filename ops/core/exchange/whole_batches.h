@@ -24,8 +24,9 @@ Status CheckOwnBatch(const ExchangeLayout& layout, const std::vector<int64_t>& n
 
 // Computes the number of samples of each rank.
 //   blocks  (num_ranks), each with the size of its rank's batch
-// Returns the errors of CheckBlocks, or InvalidArgument that begins with `[rank r of n]` for sizes
-// that differ, or that are not divisible by the number of ranks. A rank without parts has no batch.
+// Returns the errors of CheckBlocks. Returns InvalidArgument that begins with `[rank r of n]` for
+// sizes that differ, or that are not divisible by the number of ranks. A rank without parts has no
+// batch.
 Status CheckWholeBatches(const ExchangeLayout& layout, const std::vector<Block>& blocks,
                          int64_t* num_own_samples);
 

@@ -60,8 +60,8 @@ struct StorageFolder::Root {
   int64_t num_made GUARDED_BY(RootsMutex()) = 0;
   std::set<std::string> folders GUARDED_BY(RootsMutex()) = {};  // of the tables
 
-  // If someone removes the path under the process, others may use it: it is locked anew, and the
-  // files that they have left are removed.
+  // If someone removes the path under the process, others may use it: the process locks it again,
+  // and removes the files that they have left.
   Status HoldLock() REQUIRES(RootsMutex());
   Status MakeFolder(std::string* folder) REQUIRES(RootsMutex());
   // If a folder cannot be removed, its marker stays, so that the next process removes it.

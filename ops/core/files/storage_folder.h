@@ -15,9 +15,9 @@ namespace keras_sparse {
 // is empty.
 //
 // A process locks a storage path with its first table there. It then removes table folders that a
-// killed process has left below the path, but only those with a marker beside them, because a
-// folder of such a name may be the user's. If the path is removed under the process and created
-// again by another process, the files there belong to that process.
+// killed process has left below the path. It removes only folders with a marker beside them,
+// because other folders of such a name may be the user's. If the path is removed under the process
+// and created again by another process, the files there belong to that process.
 //
 // Thread safety: Make and the destructor may be called from any thread.
 class StorageFolder {

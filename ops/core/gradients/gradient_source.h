@@ -86,8 +86,7 @@ class GradientSource {
 
   GradientRows grads_;  // of bags
   int64_t dim_;
-  std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids), null without bags: then the bag is the id's
-                                           // position
+  std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids); null without bags: the id's position
   std::unique_ptr<float[]> coefficients_;  // (num_ids), null if all are 1
 };
 

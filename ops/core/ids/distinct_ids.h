@@ -15,8 +15,8 @@
 namespace keras_sparse {
 
 // A list's result has one entry for each distinct id. If the list's `max_entries` allows more, an
-// id has as many consecutive entries as occurrences, up to `max_entries`, so that receivers can
-// count occurrences up to that number.
+// id has as many consecutive entries as occurrences, up to `max_entries`. Receivers can then count
+// occurrences up to that number.
 //
 // Works part by part, with equal ids in the same part: needs no lock and no atomic, and the order
 // does not depend on the threads.

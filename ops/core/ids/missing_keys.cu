@@ -75,7 +75,7 @@ Status MissingKeys::Sort(const FoundIds& list, uint32_t* num_runs) {
   KERAS_SPARSE_RETURN_IF_ERROR(
       SelectPlaces(are_missing.data(), list.n, device_, taken.data(), num_runs));
   Take(list.ids, taken, num_ids_, device_, ids.data());
-  // In order of arrival, so that the first of equal ids is the one that came first.
+  // In order of arrival, so that the first of equal ids is also the first to arrive.
   KERAS_SPARSE_RETURN_IF_ERROR(
       StableSort(ids.data(), num_ids_, device_, sorted.data(), places_.data()));
   KERAS_SPARSE_RETURN_IF_ERROR(

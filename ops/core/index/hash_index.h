@@ -20,9 +20,9 @@ namespace keras_sparse {
 // once the directory outgrows the cache.
 //
 // A full segment grows by an eighth until it has 512 buckets, then splits in two. So no insertion
-// moves more than a few thousand keys however large the table is, and over 60 % of the slots of a
-// large index are used. A segment that is full of traces of erased keys, or has lost most of its
-// keys, is instead rebuilt in the size that its keys need.
+// moves more than a few thousand keys, however large the table is. Over 60 % of the slots of a
+// large index are used. A segment is instead rebuilt in the size that its keys need if it is full
+// of traces of erased keys, or has lost most of its keys.
 //
 // Every int64 is a valid key, because a bucket stores its number of keys and reserves none.
 //

@@ -12,10 +12,11 @@
 namespace keras_sparse {
 
 // A hash table with linear probing in Robin Hood order (Celis, Larson and Munro, 1985): a run of
-// entries is sorted by home slot, then by place. So a search ends after a few entries however full
-// the table is, an erased entry leaves no trace, and all entries move to a table of another size in
-// one pass over both. The table is kept 77 % to 88 % full by growing a tenth at a time, so an entry
-// of 12 bytes needs at most 15.6. Growing needs one more copy of one shard in its new size.
+// entries is sorted by home slot, then by place. So a search ends after a few entries, however full
+// the table is, and an erased entry leaves no trace. All entries move to a table of another size in
+// one pass over both. The table is kept 77 % to 88 % full by growing a tenth at a time. An entry of
+// 12 bytes therefore needs at most 15.6 bytes. Growing needs one more copy of one shard in its new
+// size.
 //
 // An entry stores its place: the hash times a secret, so that no caller can choose keys that all
 // belong in one run. The key can be computed from the place. Products with an odd number are

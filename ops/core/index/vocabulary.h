@@ -11,8 +11,8 @@
 
 namespace keras_sparse {
 
-// Keys have tokens 1, 2, ... up to a maximum; token 0 stands for a key without a token. Added keys
-// are never lost, and every int64 is a valid key.
+// Keys have tokens 1, 2, ... up to a maximum; a key without a token has token 0. Added keys are
+// never lost, and every int64 is a valid key.
 //
 // Thread safety: every method may be called from any thread. Each call sees all of another call's
 // effects or none.

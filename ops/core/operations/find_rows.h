@@ -20,9 +20,8 @@ struct HbmTable {
   RecordsView records;
   int64_t dim;
   OwnedKeys owned;
-  HbmIndexView index;    // of a dynamic table; in a static one, the id is the row number
-  bool outside_is_zero;  // whether an id outside a static table reads as zeros, instead of being
-                         // rejected
+  HbmIndexView index;        // of a dynamic table; in a static one, the id is the row number
+  bool outside_is_zero;      // whether ids outside a static table read as zeros
   InitialRows default_rows;  // the values of ids without a row, in a dynamic table
   IdChecks* checks;          // of this request alone
 };

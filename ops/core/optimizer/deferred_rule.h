@@ -15,7 +15,7 @@
 
 namespace keras_sparse {
 
-// What a rule does to a record in a step without a gradient for it.
+// How a rule changes a record in a step without a gradient for the record.
 enum class Untouched {
   kStay,    // nothing
   kDecay,   // weight decay, if there is any, shrinks the row
@@ -74,8 +74,7 @@ class DeferredRule : public UpdateRule {
   std::vector<Powers> slot_decays_;
   std::unique_ptr<DeferredUpdates> moves_;
   std::unique_ptr<PrefixSums> rates_;
-  PrefixSums log_keep_;       // logarithms of the part of a row that weight decay leaves in a step,
-                              // if there is any
+  PrefixSums log_keep_;       // logs of the part that weight decay leaves, if any
   HistoryView history_view_;  // of all these, built once so that loops over records need not
 };
 

@@ -25,13 +25,11 @@ struct Missed {
 
 struct HistoryView {
   int64_t step = 0;        // the last finished step
-  int64_t last_word = -1;  // position in a record of its last step; negative if records miss no
-                           // steps
+  int64_t last_word = -1;  // position of a record's last step; negative if none is kept
   double weight_decay = 0;
-  PrefixSums::View log_keep;    // logarithms of the part of a row that weight decay leaves in a
-                                // step, if any
-  PrefixSums::View rates;       // the learning rates, if the rule tracks them
-  DeferredUpdates::View moves;  // if the rule tracks them
+  PrefixSums::View log_keep;            // logs of the part that weight decay leaves, if any
+  PrefixSums::View rates;               // the learning rates, if the rule tracks them
+  DeferredUpdates::View moves;          // if the rule tracks them
   const Powers* slot_decays = nullptr;  // (slots) the factors by which slots shrink in a step
 
   // Returns the step that a record is as of. Steps wrap at 2^32 in a record.

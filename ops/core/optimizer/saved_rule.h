@@ -15,8 +15,8 @@
 namespace keras_sparse {
 
 // Records may be saved as the tiers store them, each as of the step of its last update. This rule
-// replays the steps of the saved rule, so that it can catch a record up to the last step, with the
-// bits that the table would have produced.
+// replays the steps of the saved rule. It can then catch a record up to the last step, with the
+// table's own bits.
 //
 // Thread safety: every method may be called from any thread.
 class SavedRule {

@@ -20,8 +20,7 @@ struct RuleOptions {
   std::string rule;
   int64_t dim = 1;
   std::map<std::string, double> constants;  // hyperparameters, by the rule's names for them
-  double weight_decay = 0;                  // a step removes weight_decay * learning_rate of the
-                                            // row
+  double weight_decay = 0;                  // a step removes weight_decay * learning_rate * row
   KeptWords keeps = {};                     // words in the records for the table; see RecordLayout
 };
 
@@ -126,8 +125,8 @@ class UpdateRule {
   }
 
   float learning_rate_ = 0;  // of the step
-  // The part of a row that weight decay removes in the step. Stored instead of the part it leaves,
-  // which is close to one, so that a float would keep only two or three digits of the decay.
+  // The part of a row that weight decay removes in the step. The part that it leaves is close to
+  // one, so that a float would keep only two or three digits of the decay.
   float decay_ = 0;
 
  private:

@@ -12,7 +12,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kSectorBytes = 32;
-// Of a table with few rows.
+// The first slab of a table with few rows.
 constexpr int64_t kFirstSlabBytes = int64_t{64} << 10;
 // Bytes of records copied between the two memories at a time.
 constexpr int64_t kPieceBytes = int64_t{64} << 20;

@@ -25,8 +25,7 @@ struct RowUses {
 
   KERAS_SPARSE_HOST_DEVICE uint32_t CountAt(uint32_t now) const {
     constexpr int kHalvingBits = 10;
-    constexpr uint32_t kHalvings = (uint32_t{1} << (32 - kHalvingBits)) - 1;  // because the clock
-                                                                              // wraps
+    constexpr uint32_t kHalvings = (uint32_t{1} << (32 - kHalvingBits)) - 1;  // the clock wraps
     const uint32_t halvings = ((now >> kHalvingBits) - (last >> kHalvingBits)) & kHalvings;
     return halvings > 31 ? 0 : count >> halvings;
   }
@@ -41,10 +40,10 @@ struct RowUses {
   }
 };
 
-// Returns how many of `size` rows a tier keeps that is full with `limit` rows. If rows are demoted,
-// a 16th of them are, so that the tier is scanned rarely, and as many as the last update created,
-// but at most half. The next update then has room. Parts of a tier demote different numbers, so
-// that they do not all reach their limit in one update.
+// Returns how many of `size` rows a tier keeps if it is full with `limit` rows. A full tier first
+// frees room for as many rows as the last update created (at most half of the limit), so that the
+// next update fits. It demotes a further 16th, so that it is scanned rarely. Parts of a tier demote
+// different numbers, so that they do not all reach their limit in one update.
 inline int64_t NumRowsKept(int64_t size, int64_t limit, int64_t num_started, int64_t part = 0,
                            int64_t num_parts = 1) {
   constexpr int64_t kLeavingShare = 16;

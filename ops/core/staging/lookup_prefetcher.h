@@ -19,7 +19,7 @@ namespace keras_sparse {
 class LookupPrefetcher;
 struct StagedBatch;
 
-// What a stage has prepared for a lookup, and what the lookup keeps alive.
+// The prepared rows of a lookup, and the objects that they keep alive.
 class StagedRows {
  public:
   virtual ~StagedRows() = default;
@@ -73,8 +73,8 @@ class StagedLookup {
 class LookupPrefetcher : public std::enable_shared_from_this<LookupPrefetcher> {
  public:
   struct Options {
-    // The number of batches in work at once, and of batches ready or in work. 0 starts at 1 and
-    // grows until steps need not wait.
+    // The number of batches in work at once, and of batches ready or in work. With 0, each starts
+    // at 1 and grows until steps need not wait.
     int64_t num_threads = 0;
     int64_t capacity = 0;
   };
@@ -119,8 +119,8 @@ class LookupPrefetcher : public std::enable_shared_from_this<LookupPrefetcher> {
   void DoBatch(StagedBatch* batch) REQUIRES(mutex_);
   Status Use(StagedLookup* lookup, std::unique_ptr<StagedRows>* rows, int64_t* waited_ns);
 
-  // What dropped lookups leave. Must be declared before the lock, so that it is destroyed after the
-  // lock: it may contain a table's last reference.
+  // The remains of dropped lookups. Must be declared before the lock, so that it is destroyed after
+  // the lock: it may contain a table's last reference.
   struct Leftovers {
     std::vector<StagedLookup::Work> work;
     std::vector<std::unique_ptr<StagedRows>> rows;

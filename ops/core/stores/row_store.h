@@ -15,8 +15,7 @@ namespace keras_sparse {
 struct LinkedFile {
   std::string path;            // the second name
   int64_t num_entries = 0;     // number of entries in the file, each a key and its record
-  std::vector<uint8_t> alive;  // one bit per entry, lowest first: whether the entry is a row of the
-                               // store
+  std::vector<uint8_t> alive;  // one bit per entry, lowest first: whether it is a row of the store
 };
 
 // Options of a store.

@@ -240,9 +240,7 @@ Status WriteBackBuffer::Erase(const int64_t* keys, int64_t n) {
     is_stuck = IsStuck();
   }
   Enqueue(std::make_shared<Change>(keys, n), is_there.get());
-  if (is_stuck)
-    (void)TryToWrite();  // there may be room now; if not, the next Put returns the
-                         // error
+  if (is_stuck) (void)TryToWrite();  // there may be room now; otherwise the next Put fails
   return Status::Ok();
 }
 

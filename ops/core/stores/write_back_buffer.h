@@ -16,8 +16,8 @@
 namespace keras_sparse {
 
 // Put and Erase queue their changes and return. A thread of the pool applies the changes to the
-// store below, in order and each in one call, so that the store reaches the same state as without
-// the queue. Get looks into the queue first. Put waits while the queue is longer than
+// store below, in order and each in one call. So the store reaches the same state as without the
+// queue. Get looks into the queue first. Put waits while the queue is longer than
 // `max_queued_bytes`; a change larger than that waits until the queue is empty.
 //
 // A failed change stays in the queue with those after it, so nothing is lost. The next Put retries;

@@ -53,9 +53,9 @@ class EvictionQueue {
   Status Find(const TableState& state, int64_t n, const HashIndex& kept,
               EvictionCandidates* candidates);
 
-  // Records that the table moved to a new version by a change that erased rows, moved rows between
-  // tiers, or created or updated rows by gradients. After any other change this is not called, so
-  // the next Find walks.
+  // Records that the table has a new version after a change that erased rows, moved rows between
+  // tiers, or created or updated rows by gradients. Other changes do not call this, so that the
+  // next Find walks.
   void Follow(int64_t from, int64_t to) {
     if (version_ == from) version_ = to;
   }

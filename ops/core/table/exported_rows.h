@@ -18,8 +18,7 @@ struct ExportedRows {
   std::vector<int64_t> keys;   // (n)
   std::vector<float> records;  // (n, record_floats): row, then slots
   std::vector<uint32_t> ages;  // (n), see EvictionPolicy; empty if the table does not keep ages
-  std::vector<uint32_t> frequencies;  // (n), see RecordLayout; empty if the table does not keep
-                                      // frequencies
+  std::vector<uint32_t> frequencies;  // (n), see RecordLayout; empty if not kept
   int64_t next_cursor = -1;
 };
 

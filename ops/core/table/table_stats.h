@@ -16,11 +16,11 @@ struct TableStats {
   int64_t created_rows;      // rows created by gradients
   int64_t out_of_range_ids;  // ids read as zeros
   int64_t filtered_ids;      // dropped gradients of keys that the filter rejected, once a step
-  int64_t waiting_keys;  // keys waiting for admission; for a Bloom filter, about how many it has
-                         // counted
-  int64_t filter_bytes;  // memory of the filter; not part of `bytes`
-  int64_t waited_ns;     // nanoseconds that ops waited for lower tiers
-  int64_t evicted_rows;  // rows evicted by a policy
+  int64_t waiting_keys;      // keys waiting for admission; for a Bloom filter, an estimate of those
+                             // counted
+  int64_t filter_bytes;      // memory of the filter; not part of `bytes`
+  int64_t waited_ns;         // nanoseconds that ops waited for lower tiers
+  int64_t evicted_rows;      // rows evicted by a policy
   int64_t peak_first_tier_bytes;  // maximum size of the first tier, including within updates
 };
 

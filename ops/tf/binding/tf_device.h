@@ -12,10 +12,10 @@ namespace keras_sparse {
 // Returns whether an op runs on a GPU.
 bool IsOnGpu(tensorflow::OpKernelContext* ctx);
 
-// Returns an allocator for an op's outputs, valid for the life of the process: in the memory of the
-// GPU that the op runs on, or, if the process has a GPU, in pinned memory, from which a GPU copies
-// by itself. Returns null without a GPU. Kernels of TensorFlow's stream may use this memory,
-// whichever op allocates it.
+// Returns an allocator for an op's outputs, valid for the life of the process. It allocates in the
+// memory of the GPU that the op runs on. For an op on the CPU, it allocates pinned memory, from
+// which a GPU copies by itself, or is null if the process has no GPU. Kernels of TensorFlow's
+// stream may use this memory, whichever op allocates it.
 tensorflow::Allocator* OutputMemory(tensorflow::OpKernelContext* ctx);
 
 // Opens the GPU that an op runs on: with memory from TensorFlow's pool, which has taken the card,

@@ -11,8 +11,8 @@
 namespace keras_sparse {
 
 // Does not use the pool's ParallelFor. There the caller runs one block and then waits, so that each
-// loop costs waking a thread (70 us), and blocks are divided by halves, about four per thread. Here
-// the caller works while the others wake up, blocks are taken one by one, and no thread waits for a
+// loop costs waking a thread (70 us). Blocks are divided by halves, about four per thread. Here the
+// caller works while the others wake up, and blocks are taken one by one. No thread waits for a
 // block that has not started. This makes steps of W1 and W2 4 to 5 % faster.
 class TfExecutor : public Executor {
  public:

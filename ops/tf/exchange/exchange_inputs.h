@@ -96,9 +96,9 @@ class CombinedInputs {
 
 // Blocks that an op creates.
 //
-// The number of words is a power of two, and the last ones are padding: Horovod treats an exchange
-// as the same in each step if its shapes are equal, and ranks then agree on it in one message, not
-// in six.
+// The number of words is a power of two, and the last ones are padding. Horovod treats an exchange
+// as the same in each step if its shapes are equal. Ranks then agree on it in one message, not in
+// six.
 class BlockOutputs {
  public:
   //   memory  a GPU's, to use instead of host memory

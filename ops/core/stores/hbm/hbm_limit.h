@@ -8,8 +8,8 @@
 namespace keras_sparse {
 
 struct HbmLimit {
-  // Maximum bytes: of the records alone, or over lower tiers of everything that rows use. Over
-  // lower tiers an update may exceed it.
+  // Maximum bytes of the records alone. If there are lower tiers, of everything that rows use, and
+  // an update may exceed it.
   int64_t bytes = INT64_MAX;
   // "LRU" or "LFU": selects the rows to demote. Empty without lower tiers.
   std::string strategy = {};

@@ -70,7 +70,7 @@ class HbmStore : public RowStore {
 
   virtual bool is_static() const = 0;
   RecordsView records_view() const;
-  // Of a dynamic table. In a static table, the key is the row number.
+  // The index of a dynamic table. In a static table, the key is the row number.
   virtual HbmIndexView index_view() const { return {}; }
 
   // Reserves memory for n more rows, so that creating as many succeeds. Returns the errors of
@@ -84,14 +84,14 @@ class HbmStore : public RowStore {
   // REQUIRES: the keys are distinct and have no rows
   virtual Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) = 0;
 
-  // Caches the row indices of a lookup, until a row is created or erased, the next lookup caches
-  // its own, or the update has used them.
+  // Caches the row indices of a lookup. They are dropped when a row is created or erased, when the
+  // next lookup caches its own, or when the update has used them.
   void Keep(CachedRowIndices rows);
   void ForgetKept() { Keep({}); }
   CachedRowIndices cached_row_indices() const;
 
-  // Over lower tiers, the store tracks which rows are the coldest. As in CacheStrategy, all rows of
-  // an update are used at the same time.
+  // A store over lower tiers tracks which rows are the coldest. As in CacheStrategy, all rows of an
+  // update are used at the same time.
   virtual void BeginUpdate() {}
   // Enqueues work on the device to record that an update uses and changes rows.
   //   rows  (n) in the GPU's memory: repeats, and kNoHbmRow, allowed

@@ -100,8 +100,7 @@ class PmemStore : public RowStore {
   // Entries from here on were never used; entries below that are free again are in free_.
   int64_t end_ GUARDED_BY(write_mutex_, mutex_) = 0;
   std::vector<Position> free_ GUARDED_BY(write_mutex_, mutex_);
-  std::unique_ptr<LastWriteWins> order_ GUARDED_BY(write_mutex_, mutex_);  // null unless the order
-                                                                           // is kept
+  std::unique_ptr<LastWriteWins> order_ GUARDED_BY(write_mutex_, mutex_);  // null unless kept
 };
 
 }  // namespace keras_sparse

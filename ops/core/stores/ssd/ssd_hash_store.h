@@ -32,9 +32,9 @@ struct SsdHashOptions {
 // Put appends to the newest segment through a buffer that is written when it is full (group
 // commit). Written entries never change, so they are read without a lock; a full segment is sealed
 // and no longer appended to. An entry is dead once its key has a newer one or is erased. Compaction
-// copies the live entries out of sealed segments that are half dead, and removes these segments, at
-// the end of a Put or in the background. Compact does so for all segments with a dead entry.
-// docs/formats/ssdhash.md describes the bytes.
+// copies the live entries out of sealed segments that are half dead, and removes these segments. It
+// runs at the end of a Put or in the background. Compact does so for all segments with a dead
+// entry. docs/formats/ssdhash.md describes the bytes.
 //
 // An entry has a checksum and its key: a read returns what was written, or DataLoss.
 class SsdHashStore : public RowStore {
