@@ -39,8 +39,7 @@ struct OwnedKeys {
     const std::string received = ". Received: " + std::string(list) + "[" + std::to_string(place) +
                                  "] = " + std::to_string(key);
     if (!is_dynamic()) {
-      const bool is_lookup = std::string(list) == "ids";  // ops that write rows name their list
-                                                          // `keys`
+      const bool is_lookup = std::string(list) == "ids";  // ops that write rows say `keys`
       const std::string option = is_lookup ? "; out_of_range=\"zero\" reads others as zeros" : "";
       return InvalidArgument("id must be in [0, " + std::to_string(input_dim) + ") for table '" +
                              table + "'" + option + received);

@@ -76,7 +76,7 @@ DeferredUpdates::Piece DeferredUpdates::PieceOf(const Sums& sums, int64_t length
   for (size_t i = 0; i < std::size(piece.moments); ++i) {
     piece.moments[i] = static_cast<float>(moments[i + 2]);
   }
-  // Of the omitted terms, N_1 is zero unless rates have both signs, and N_6 estimates all later
+  // Among the omitted terms, N_1 is zero unless rates have both signs, and N_6 estimates all later
   // terms as long as no q is far below the center. Written so that NaN is not exact.
   const double error = kSeriesError * sums.absolute;
   *is_exact = *is_exact && center <= kGreatest && sums.least_offset >= center / 2 &&

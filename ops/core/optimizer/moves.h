@@ -1,4 +1,4 @@
-// What steps without a gradient do to a row, for CPU loops and GPU kernels alike.
+// Moves: the effect of steps without a gradient on a row, for CPU loops and GPU kernels alike.
 //
 // An element (ops/core/optimizer/element.h) defines this by `XMoves moves() const`; without it,
 // only weight decay acts. Moves are a plain struct, called for each run of steps:

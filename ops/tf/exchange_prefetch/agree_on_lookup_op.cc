@@ -14,7 +14,8 @@ REGISTER_OP("KerasSparseAgreeOnLookup")
     .Input("words: int32")
     .Input("splits: int32")
     .Input("own_words: int32")
-    // 0: all ranks use their staged lookups. 1: the messages were the requests. 2: ranks differ.
+    // 0: all ranks use their staged lookups. 1: the messages were the requests. 2: neither holds
+    // for all.
     .Output("outcome: int32")
     .SetShapeFn(tf::shape_inference::ScalarShape);
 

@@ -60,7 +60,7 @@ Status LevelDbStore::OpenDatabase(const std::string& folder,
   options.env = LevelDbEnv();
   options.create_if_missing = true;
   options.error_if_exists = true;
-  options.paranoid_checks = true;  // else a compaction would checksum damaged rows anew
+  options.paranoid_checks = true;  // else a compaction would checksum damaged rows
   options.write_buffer_size = kWriteBufferBytes;
   options.max_file_size = kFileBytes;
   options.filter_policy = filter_.get();
