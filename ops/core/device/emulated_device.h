@@ -136,7 +136,7 @@ T atomicAnd(T* at, T value) {
   return __atomic_fetch_and(at, value, __ATOMIC_RELAXED);
 }
 
-// The calls of CUDA's runtime that cuda_device.cu makes.
+// The calls of CUDA's runtime that device.cu makes.
 using cudaStream_t = void*;
 using cudaError_t = int;
 constexpr cudaError_t cudaSuccess = 0;

@@ -1,4 +1,4 @@
-// EntryFile: files of records by key: a header, then entries of a key and its record, with
+// Files of records by key: a header, then entries of a key and its record, with
 // checksums.
 #ifndef KERAS_SPARSE_OPS_CORE_FILES_ENTRY_FILE_H_
 #define KERAS_SPARSE_OPS_CORE_FILES_ENTRY_FILE_H_

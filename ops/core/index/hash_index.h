@@ -149,8 +149,8 @@ class HashIndex {
     return ReduceHash(static_cast<uint32_t>(SecretHash(hash)), num_buckets);
   }
   // Returns whether a segment must grow before it takes another key. The decision does not depend
-  // on the secret, because memory follows from it. The exception are keys that are inserted and
-  // erased until nearly all buckets have overflowed.
+  // on the secret, because memory follows from it. The exception: keys that are inserted
+  // and erased until nearly all buckets have overflowed.
   static bool IsFull(const Owner& owner, uint32_t num_buckets) {
     return owner.num_keys + owner.num_erased / kErasedPerSlot >= Room(num_buckets) ||
            owner.num_used >= num_buckets * kBucketSlots - 1;

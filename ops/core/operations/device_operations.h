@@ -15,9 +15,10 @@ namespace keras_sparse {
 
 // Each function implements its namesake in lookup.h, apply.h and prefetch_records.h, which call it
 // for tables in a GPU's memory. All tables of a call are in the memory of one GPU, as are the
-// inputs and outputs of lookups, their gradient and updates. Exceptions: functions named `ahead`,
-// `from_host` or `to_host` take ids in host memory, and `to_host` also writes rows to host memory.
-// The .cu files set the pointers; a build without CUDA has no such tables.
+// inputs and outputs of lookups, their gradient and updates. Exceptions: `lookup_rows_from_host`,
+// `lookup_rows_to_host` and `prefetch_records` take ids in host memory, and `lookup_rows_to_host`
+// also writes rows to host memory. The .cu files set the pointers; a build without CUDA has no such
+// tables.
 struct DeviceOperations {
   Status (*lookup_rows)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_rows_from_host)(const std::vector<LookupRequest>& requests) = nullptr;

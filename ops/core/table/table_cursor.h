@@ -1,4 +1,4 @@
-// Cursor: a position in a walk over a table's rows.
+// A cursor is a position in a walk over a table's rows.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_CURSOR_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_CURSOR_H_
 

@@ -83,7 +83,7 @@ class TierStack {
   // Waits until the lower tiers have received all queued writes.
   void WaitForWrites() const;
 
-  // Returns ResourceExhausted if a table without lower tiers is larger than its size.
+  // Returns ResourceExhausted if a dynamic table without lower tiers is larger than its size.
   // CheckStaticSize checks a static table with such records before its rows are created.
   Status CheckMemory() const;
   Status CheckStaticSize(const RecordLayout& layout) const;
@@ -115,7 +115,7 @@ class TierStack {
   Status EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above);
   // Removes all rows, or resets all rows of a static table to their initial values; see
   // FirstTier::Clear.
-  //   layout  of the new records
+  //   layout  of the records
   Status Clear(const RecordLayout& layout, const Initializer& initializer, int64_t step,
                Executor* executor);
 
