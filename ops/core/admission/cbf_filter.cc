@@ -1,6 +1,6 @@
 // A counting Bloom filter: admits a key in the training step in which its count reaches
-// `filter_freq`, or earlier, in memory that is fixed beforehand. Counts are those of training
-// steps, or of occurrences in them.
+// `filter_freq`, or earlier, in a fixed amount of memory. Counts are of training steps, or of
+// occurrences in them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,15 +17,15 @@ namespace keras_sparse {
 namespace {
 
 constexpr int kMaxFilterShardBits = 6;
-// Enough counters for the shards of a filter to hold nearly the same number of keys.
+// Enough counters for a filter's shards to hold nearly the same number of keys.
 constexpr int64_t kLeastShardCounters = 4096;
 constexpr int kMaxHashes = 64;
 constexpr uint64_t kSecondHash = 0x9E3779B97F4A7C15ULL;
 
-// A key has `num_hashes` counters in its key shard, and its count is the least of them. Only those
-// below its new count are raised, to that (the conservative update of Estan and Varghese, 2002): no
-// count is too low for it, and fewer are too high. That depends on the order of the keys, which is
-// fixed in a shard. An admitted key raises no counter, so none exceeds filter_freq - 1.
+// A key has `num_hashes` counters in its key shard, and its count is their minimum. Only counters
+// below the new count are raised, to the new count (conservative update, Estan and Varghese, 2002):
+// no count is too low for this, and fewer are too high. The counters depend on the order of keys,
+// which is fixed in a shard. An admitted key raises no counter, so none exceeds filter_freq - 1.
 //
 // Entries are the 32-bit words of the counters' memory by their number.
 template <typename Count>
@@ -40,7 +40,7 @@ class CountingBloomFilter : public AdmissionFilter {
     int bits = 0;
     while (bits < kMaxFilterShardBits && num_counters >> (bits + 1) >= kLeastShardCounters) ++bits;
     created->shard_bits_ = bits;
-    // Whole cache lines, so that threads at work on neighbours do not slow each other.
+    // Whole cache lines, to avoid false sharing between threads.
     const auto line = static_cast<int64_t>(kCacheLineBytes / sizeof(Count));
     const int64_t shard_counters = ((num_counters - 1) / (line << bits) + 1) * line;
     if (shard_counters > UINT32_MAX) {
@@ -94,7 +94,7 @@ class CountingBloomFilter : public AdmissionFilter {
       counters[n++] = counter;
       least = std::min(least, *counter);
     });
-    // Others of its step may have raised its counters since it was asked about.
+    // Other keys of the step may have raised these counters since WouldAdmit.
     const auto raised =
         static_cast<Count>(std::min(least + uint64_t{num_occurrences}, filter_freq_ - 1));
     int64_t num_new = 0;
@@ -110,12 +110,12 @@ class CountingBloomFilter : public AdmissionFilter {
     std::fill(used_.begin(), used_.end(), Used());
   }
 
-  // About how many keys would have left as many counters at 0 (Swamidass and Baldi, 2007).
+  // Estimates how many keys would leave as many counters at 0 (Swamidass and Baldi, 2007).
   int64_t num_waiting() const override {
     double used = 0;
     for (const Used& shard : used_) used += static_cast<double>(shard.counters);
     const double all = static_cast<double>(used_.size()) * shard_counters_;
-    const double unused_share = std::max(all - used, 0.5) / all;  // of one when there is none
+    const double unused_share = std::max(all - used, 0.5) / all;  // avoids log(0)
     return std::llround(-std::log(unused_share) * all / num_hashes_);
   }
   int64_t bytes() const override {
@@ -124,7 +124,7 @@ class CountingBloomFilter : public AdmissionFilter {
 
   void Walk(int64_t cursor, int64_t max_entries, FilterEntries* entries) const override {
     int64_t at = cursor;
-    while (at < num_words() && Word(at) == 0) ++at;  // nothing was counted there
+    while (at < num_words() && Word(at) == 0) ++at;  // skips counters at 0
     const int64_t end = std::min(num_words(), at + std::max<int64_t>(1, max_entries));
     for (; at < end; ++at) {
       entries->keys.push_back(at);
@@ -149,14 +149,14 @@ class CountingBloomFilter : public AdmissionFilter {
   }
 
  private:
-  // Of a key shard, in a line of its own, as threads write to different ones.
+  // The counters of a key shard, on their own cache line, because different threads write.
   struct alignas(kCacheLineBytes) Used {
-    int64_t counters = 0;  // above 0
+    int64_t counters = 0;  // number of counters above 0
   };
 
   CountingBloomFilter() = default;
 
-  // Double hashing with a rising stride (Dillinger and Manolios, 2004).
+  // Double hashing with an increasing stride (Dillinger and Manolios, 2004).
   template <typename Use>
   void ForEachCounter(int64_t key, const Use& use) const {
     const uint64_t hash = HashKey(key);
@@ -172,7 +172,8 @@ class CountingBloomFilter : public AdmissionFilter {
     }
   }
 
-  // Of the counters; the memory is whole pages, whose size is the machine's.
+  // Number of words of all counters; the memory itself is whole pages, whose size depends on the
+  // machine.
   int64_t num_words() const {
     return (static_cast<int64_t>(shard_counters_) << shard_bits_) *
            static_cast<int64_t>(sizeof(Count)) / 4;
@@ -203,7 +204,7 @@ class CountingBloomFilter : public AdmissionFilter {
 template <typename Count>
 Status CreateFor(double filter_freq, bool counts_occurrences, int64_t num_counters, int num_hashes,
                  std::unique_ptr<AdmissionFilter>* filter) {
-  // Above 2^53 a double is no exact frequency, and no table has as many steps.
+  // Above 2^53 a double is not an exact frequency, and no table makes as many steps.
   const double most = std::min(static_cast<double>(std::numeric_limits<Count>::max()), 0x1p53);
   if (!(filter_freq >= 1 && filter_freq <= most) || filter_freq != std::floor(filter_freq)) {
     return InvalidArgument(
@@ -226,7 +227,7 @@ Status CreateCbfFilter(const FilterOptions& options, std::unique_ptr<AdmissionFi
     return InvalidArgument("`max_element_size` must be in [1, 2^40]. Received: max_element_size=" +
                            std::to_string(num_elements));
   }
-  // With fewer counters than keys the formulas below do not hold.
+  // With fewer counters than keys the formulas below are invalid.
   if (!(probability >= 0x1p-64 && probability <= 0.5)) {
     return InvalidArgument(
         "`false_positive_probability` must be in [2^-64, 0.5]. Received: "

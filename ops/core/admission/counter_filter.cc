@@ -1,5 +1,5 @@
-// Admits a key in the training step in which its count reaches `filter_freq`: that of its training
-// steps, or of its occurrences in them. Counts are exact.
+// Admits a key in the training step in which its count of training steps, or of occurrences in
+// them, reaches `filter_freq`. Counts are exact.
 #include <cmath>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int kShardBits = 6;
-// A walk's cursor is a shard, from this bit on, and a cursor in it.
+// A walk's cursor is the shard, from this bit on, and a cursor in the shard.
 constexpr int kShardShift = KeyCounts::kCursorBits;
 
 class CounterFilter : public AdmissionFilter {
@@ -66,7 +66,7 @@ class CounterFilter : public AdmissionFilter {
     int64_t at = cursor & ((int64_t{1} << kShardShift) - 1);
     while (shard < shards_.size()) {
       const int64_t room = max_entries - static_cast<int64_t>(entries->keys.size());
-      // Not for the last few: each piece of a shard passes over all of it.
+      // Stops before the last few entries, because each chunk of a shard scans all of it.
       if (room <= max_entries / 8 && !entries->keys.empty()) break;
       at = shards_[shard].counts.Walk(at, room, &entries->keys, &entries->counts);
       if (at >= 0) continue;
@@ -86,7 +86,7 @@ class CounterFilter : public AdmissionFilter {
   }
 
  private:
-  // On its own cache line, so that threads at work on neighbours do not slow each other.
+  // On its own cache line, to avoid false sharing between threads.
   struct alignas(kCacheLineBytes) Shard {
     KeyCounts counts{kShardBits};
   };

@@ -1,4 +1,4 @@
-// Admits a key with the same probability in each training step, and remembers nothing of it.
+// Admits a key with the same probability in each training step, and stores nothing about keys.
 #include <algorithm>
 #include <array>
 
@@ -8,12 +8,12 @@
 namespace keras_sparse {
 namespace {
 
-// Sets these draws apart from those of an initial row, which may have the same seed.
+// Separates these draws from those of an initial row, which may have the same seed.
 constexpr uint32_t kSalt = 0x41646D69;
-// Any cut does: keys have nothing to do with each other.
+// Any partition works, because keys are independent.
 constexpr int kProbabilityBits = 30;
 
-// Entries 0 to 3 are the low and high words of the steps so far and of the seed.
+// Entries 0 to 3 are the low and high words of the step count and of the seed.
 class ProbabilityFilter : public AdmissionFilter {
  public:
   ProbabilityFilter(double probability, int64_t seed)

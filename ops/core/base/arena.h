@@ -1,4 +1,4 @@
-// Memory of one table: handed out in pieces, given back all at once.
+// Arena: memory of one table, allocated in pieces and freed all at once.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_ARENA_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_ARENA_H_
 
@@ -13,17 +13,17 @@ namespace keras_sparse {
 
 // Thread safety: every method may be called from any thread.
 //
-// Pieces come from slabs that grow with the arena, an eighth of it at a time, so a small table
-// stays small and a large one lies on huge pages. Untouched slab memory is not resident.
+// Pieces come from slabs that grow with the arena, an eighth of it at a time, so that a small table
+// stays small and a large one is on huge pages. Untouched slab memory is not resident.
 class Arena {
  public:
-  // Zeroed, aligned to a cache line, valid until the arena ends.
+  // Returns zeroed memory, aligned to a cache line, valid until the arena is destroyed or cleared.
   Status Allocate(int64_t bytes, char** piece);
 
-  // Bytes handed out so far.
+  // Bytes allocated so far.
   int64_t bytes() const;
 
-  // Gives all memory back.
+  // Frees all memory.
   void Clear();
 
  private:

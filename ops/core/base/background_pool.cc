@@ -14,7 +14,7 @@ namespace {
 
 Mutex shared_mutex;
 
-// A pool that is made when it is first asked for, and outlives the tables that static objects hold.
+// A pool that is created on first use, and outlives tables in static objects.
 struct SharedPool {
   const char* variable;
   int most_threads;
@@ -32,7 +32,7 @@ Status Get(SharedPool* shared, BackgroundPool** pool) {
   const MutexLock lock(shared_mutex);
   *pool = nullptr;
   if (num_threads == 0) return Status::Ok();
-  // In a process that was forked, the pool of its parent has no threads.
+  // After a fork, the parent's pool has no threads.
   if (shared->pool == nullptr || !shared->pool->IsHere()) shared->pool = new BackgroundPool(0);
   shared->pool->AddThreadsUpTo(num_threads);
   *pool = shared->pool;
@@ -76,7 +76,7 @@ bool BackgroundPool::HasThreads() {
       threads_.emplace_back([this] { Work(); });
     }
   } catch (const std::system_error&) {
-    // The system gives no more.
+    // The system cannot start more threads.
   }
   return !threads_.empty();
 }
@@ -114,9 +114,9 @@ struct BackgroundTask::State {
   std::function<void()> on_stop;
   Mutex mutex;
   ConditionVariable stopped_running;
-  bool is_pending GUARDED_BY(mutex) = false;  // handed over, or being run
+  bool is_pending GUARDED_BY(mutex) = false;  // scheduled or running
   bool is_running GUARDED_BY(mutex) = false;
-  bool is_wanted GUARDED_BY(mutex) = false;  // again, since this run began
+  bool is_wanted GUARDED_BY(mutex) = false;  // another run was requested since this one began
   bool has_ended GUARDED_BY(mutex) = false;
 };
 
@@ -129,7 +129,7 @@ BackgroundTask::BackgroundTask(BackgroundPool* pool, std::function<bool()> run,
 }
 
 BackgroundTask::~BackgroundTask() {
-  if (!state_->pool->IsHere()) return;  // whoever was running it is in another process
+  if (!state_->pool->IsHere()) return;  // the thread that was running it is in another process
   const MutexLock lock(state_->mutex);
   state_->has_ended = true;
   while (state_->is_running) state_->stopped_running.Wait(state_->mutex);
@@ -151,7 +151,7 @@ bool BackgroundTask::HandOver(const std::shared_ptr<State>& state) {
 }
 
 void BackgroundTask::RunInPool(const std::shared_ptr<State>& state) {
-  // As a task of its own, so that others have their turn.
+  // As a new task, so that other objects get their turn.
   if (Run(state.get(), state->run) && !HandOver(state)) Drop(state.get());
 }
 

@@ -1,4 +1,4 @@
-// Threads for work that no step waits for: rows on their way down, compaction.
+// BackgroundPool: threads for work that no step waits for, such as demotions and compaction.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_BACKGROUND_POOL_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_BACKGROUND_POOL_H_
 
@@ -14,19 +14,19 @@
 
 namespace keras_sparse {
 
-// Threads start with the first task. Tasks begin in the order in which they were scheduled.
+// Threads start with the first task. Tasks start in the order in which they were scheduled.
 //
 // Thread safety: every method may be called from any thread.
 class BackgroundPool {
  public:
-  // Those of the process, shared by all tables; null where the variable is 0. They have as many
-  // threads as the largest number so far. InvalidArgument for a variable that is not a number
+  // Return the process's pools, shared by all tables; null if the variable is 0. A pool has as many
+  // threads as the largest value so far. Return InvalidArgument for a variable that is not a number
   // within its bounds.
-  //   KERAS_SPARSE_EVICTION_THREADS            0 to 64, 1 if it is not set
-  //   KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION    0 or 1, 0 if it is not set
+  //   KERAS_SPARSE_EVICTION_THREADS            0 to 64, default 1
+  //   KERAS_SPARSE_SSDHASH_ASYNC_COMPACTION    0 or 1, default 0
   static Status ForEviction(BackgroundPool** pool);
   static Status ForCompaction(BackgroundPool** pool);
-  // Stops both, as the process ends.
+  // Stops both pools when the process ends.
   static void StopAll();
 
   explicit BackgroundPool(int num_threads);
@@ -34,14 +34,15 @@ class BackgroundPool {
   BackgroundPool(const BackgroundPool&) = delete;
   BackgroundPool& operator=(const BackgroundPool&) = delete;
 
-  // False if there is no thread to do it: after Stop, where the system gives none, and in a process
-  // that was forked from the pool's. `drop` is called instead of the task if Stop comes before it.
+  // Returns false if no thread can run the task: after Stop, if the system cannot start threads,
+  // and in a process forked from the pool's. If Stop comes before the task, `drop` is called
+  // instead.
   bool Schedule(std::function<void()> task, std::function<void()> drop = [] {});
 
-  // Ends the threads after the tasks that they are in.
+  // Ends the threads after their current tasks.
   void Stop();
 
-  // Whether this is the process that has the threads.
+  // Returns whether this is the process that has the threads.
   bool IsHere() const;
   void AddThreadsUpTo(int num_threads);
 
@@ -51,7 +52,7 @@ class BackgroundPool {
     std::function<void()> drop;
   };
 
-  // Starts the threads, if they are not there.
+  // Starts the threads if they are not running.
   bool HasThreads() REQUIRES(mutex_);
   void Work();
 
@@ -64,27 +65,28 @@ class BackgroundPool {
   bool stopped_ GUARDED_BY(mutex_) = false;
 };
 
-// What one object has done by a pool: one run at a time, and none once it has ended.
+// The background work of one object: one run at a time, and none after the object is destroyed.
 //
-// Thread safety: Schedule may be called from any thread, with no lock that a run takes.
+// Thread safety: Schedule may be called from any thread that holds no lock which a run takes.
 class BackgroundTask {
  public:
-  // A run that returns true is followed by another, after the tasks of others that wait. `on_stop`
-  // is called where a run was to come and the pool has stopped.
+  // If a run returns true, another one follows, after waiting tasks of other objects. `on_stop` is
+  // called if a run was due and the pool has stopped.
   BackgroundTask(
       BackgroundPool* pool, std::function<bool()> run, std::function<void()> on_stop = [] {});
-  // Waits for a run that has begun.
+  // Waits for a run that has started.
   ~BackgroundTask();
   BackgroundTask(const BackgroundTask&) = delete;
   BackgroundTask& operator=(const BackgroundTask&) = delete;
 
-  // A run begins after this call; where the pool has no threads, by the caller before it returns.
+  // Starts a run after this call; if the pool has no threads, the caller runs it before this
+  // returns.
   void Schedule();
 
  private:
-  // Shared with the pool, which may come to it after the object has gone.
+  // Shared with the pool, which may access it after the object is destroyed.
   struct State;
-  // Returns whether another run is to follow.
+  // Returns whether another run should follow.
   static bool Run(State* state, const std::function<bool()>& run);
   static void RunInPool(const std::shared_ptr<State>& state);
   static void Drop(State* state);

@@ -1,4 +1,4 @@
-// Memory for many records at once.
+// AllocateBytes: memory for many records at once.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_BYTES_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_BYTES_H_
 
@@ -12,8 +12,8 @@
 
 namespace keras_sparse {
 
-// Bytes without content: to write zeros first, as make_unique does, takes as long as to copy what
-// belongs there. ResourceExhausted if there is no memory.
+// Allocates bytes without initializing them: writing zeros first, as make_unique does, takes as
+// long as copying the content. Returns ResourceExhausted if there is no memory.
 inline Status AllocateBytes(int64_t num_bytes, std::unique_ptr<char[]>* bytes) {
   bytes->reset(new (std::nothrow) char[static_cast<size_t>(num_bytes)]);
   if (*bytes != nullptr) return Status::Ok();

@@ -1,4 +1,4 @@
-// What memory moves in.
+// The unit in which memory is transferred.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_CACHE_LINE_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_CACHE_LINE_H_
 

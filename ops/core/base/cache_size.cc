@@ -6,7 +6,7 @@ namespace keras_sparse {
 namespace {
 
 int64_t ReadThirdLevelCacheBytes() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");  // 32768K, say
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");  // such as "32768K"
   int64_t size = 0;
   char unit = 0;
   if (!(file >> size >> unit)) return 0;

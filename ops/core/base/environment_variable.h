@@ -6,8 +6,8 @@
 
 namespace keras_sparse {
 
-// The value of an environment variable, or `usual` where it is not set, or empty. InvalidArgument
-// unless it is a whole number from 0 to `most`, which is below 100.
+// Reads an environment variable; `usual` if it is not set, or empty. Returns InvalidArgument unless
+// it is a whole number from 0 to `most`, which is below 100.
 Status ReadEnvironment(const char* variable, int most, int usual, int* value);
 
 }  // namespace keras_sparse

@@ -1,4 +1,4 @@
-// Where the core runs its loops. The bindings wrap TensorFlow's own thread pool in one of these, so
+// Executor: runs the core's loops. The bindings wrap TensorFlow's thread pool in an Executor, so
 // the core starts no threads of its own for a step.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_EXECUTOR_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_EXECUTOR_H_
@@ -12,10 +12,10 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Calls body(begin, end) for disjoint ranges that together cover [0, total), on any threads, and
-  // returns when all have ended. `unit_cost` is roughly how many nanoseconds one unit takes; it
-  // only decides how finely the range is cut. A body must not call ParallelFor and must not wait
-  // for a lock that a caller of ParallelFor may hold.
+  // Calls body(begin, end) for disjoint ranges that cover [0, total), on any threads, and returns
+  // when all calls have returned. `unit_cost` is the approximate number of nanoseconds per unit; it
+  // only decides the size of the ranges. A body must not call ParallelFor, and must not wait for a
+  // lock that a caller of ParallelFor may hold.
   virtual void ParallelFor(int64_t total, int64_t unit_cost,
                            const std::function<void(int64_t begin, int64_t end)>& body) = 0;
 };

@@ -1,4 +1,4 @@
-// The hash of a key. Part of what a table's layout depends on, never of what is saved.
+// The hash of a key. A table's layout may depend on it, but never saved data.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_HASH_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_HASH_H_
 
@@ -9,8 +9,8 @@
 namespace keras_sparse {
 
 // The finalizer of MurmurHash3 (Appleby, public domain): a bijection of 64-bit words, so two keys
-// never collide in all bits. High bits choose the shard; the place in it is
-// by `SecretHash`.
+// never collide in all bits. High bits select the shard; `SecretHash` selects the position in the
+// shard.
 KERAS_SPARSE_HOST_DEVICE inline uint64_t HashKey(int64_t key) {
   uint64_t h = static_cast<uint64_t>(key);
   h ^= h >> 33;
@@ -21,7 +21,7 @@ KERAS_SPARSE_HOST_DEVICE inline uint64_t HashKey(int64_t key) {
   return h;
 }
 
-// The key with this hash: the same steps backwards.
+// Returns the key with this hash, by inverting each step.
 inline int64_t KeyOfHash(uint64_t hash) {
   hash ^= hash >> 33;
   hash *= 0x9cb4b2f8129337dbULL;  // inverse of the second multiplier modulo 2^64
@@ -31,7 +31,7 @@ inline int64_t KeyOfHash(uint64_t hash) {
   return static_cast<int64_t>(hash);
 }
 
-// The top `bits` bits of a hash; 0 bits is one part for all.
+// Returns the top `bits` bits of a hash; 0 bits select a single part.
 inline uint32_t TopBits(uint64_t hash, int bits) {
   return bits == 0 ? 0 : static_cast<uint32_t>(hash >> (64 - bits));
 }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
-// Stands before a function that both call, and before one of kernels alone in a header that CPU
-// code includes, too.
+// KERAS_SPARSE_HOST_DEVICE marks a function that both call. KERAS_SPARSE_DEVICE marks one for
+// kernels alone, in a header that CPU code also includes.
 #ifdef __CUDACC__
 #define KERAS_SPARSE_HOST_DEVICE __host__ __device__
 #define KERAS_SPARSE_DEVICE __device__
@@ -18,14 +18,14 @@
 
 namespace keras_sparse {
 
-// What a GPU cannot ask std::numeric_limits for.
-constexpr float kLeastFloat = std::numeric_limits<float>::min();  // that is normal
+// Limits for which a GPU cannot use std::numeric_limits.
+constexpr float kLeastFloat = std::numeric_limits<float>::min();  // the smallest normal float
 constexpr float kGreatestFloat = std::numeric_limits<float>::max();
 constexpr double kLeastDouble = std::numeric_limits<double>::min();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// What the standard library has for the CPU alone, to the same bits.
+// Functions that the standard library has only for the CPU, with the same bits.
 KERAS_SPARSE_HOST_DEVICE inline float Sqrt(float x) {
 #ifdef __CUDA_ARCH__
   return __fsqrt_rn(x);

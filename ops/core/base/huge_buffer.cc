@@ -30,20 +30,20 @@ int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit 
 }  // namespace
 
 Status HugeBuffer::Allocate(int64_t bytes, HugeBuffer* buffer) {
-  // The mapping alone would succeed, and the process be killed once it is used.
+  // Otherwise the mapping would succeed, and the process would be killed when the memory is used.
   static const int64_t kMachineBytes = MachineBytes();
   if (bytes > kMachineBytes) {
     return ResourceExhausted("a table's memory must fit the machine, which has " +
                              std::to_string(kMachineBytes) +
                              " bytes. Received: " + std::to_string(bytes) + " bytes");
   }
-  if (bytes == 0) {  // mmap refuses it
+  if (bytes == 0) {  // mmap rejects 0 bytes
     *buffer = HugeBuffer();
     return Status::Ok();
   }
   const bool huge = bytes >= kHugePageBytes;
   const int64_t usable = RoundUp(bytes, PageBytes());
-  // One huge page more, so that an aligned start lies inside. What is not touched costs nothing.
+  // One huge page more, so that an aligned start is inside. Untouched memory costs nothing.
   const int64_t mapping_bytes = usable + (huge ? kHugePageBytes : 0);
   void* mapping = mmap(nullptr, static_cast<size_t>(mapping_bytes), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -60,7 +60,7 @@ Status HugeBuffer::Allocate(int64_t bytes, HugeBuffer* buffer) {
   if (huge) {
     const auto address = reinterpret_cast<intptr_t>(mapping);
     result.data_ += RoundUp(address, kHugePageBytes) - address;
-    // A refusal (a kernel without huge pages) leaves plain pages: slower, not wrong.
+    // If this fails (a kernel without huge pages), plain pages remain: slower, not wrong.
     (void)madvise(result.data_, static_cast<size_t>(usable), MADV_HUGEPAGE);
   }
   *buffer = std::move(result);

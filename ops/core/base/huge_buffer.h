@@ -1,7 +1,7 @@
-// Zeroed memory straight from the system, on huge pages where it gives them.
+// HugeBuffer: zeroed memory from the system, on huge pages if available.
 //
-// Rows are read at random from gigabytes, so with 4 KiB pages nearly every row costs a page-table
-// walk as well; 2 MiB pages are worth a factor of 1.3 to 1.7 on a whole training step.
+// Rows are read at random from gigabytes, so with 4 KiB pages nearly every row also costs a
+// page-table walk. With 2 MiB pages a whole training step is 1.3 to 1.7 times as fast.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_HUGE_BUFFER_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_HUGE_BUFFER_H_
 
@@ -15,8 +15,8 @@ constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
 class HugeBuffer {
  public:
-  // Memory is reserved here and used page by page as it is touched. A buffer smaller than a huge
-  // page is plain memory. ResourceExhausted if the system has no room.
+  // Reserves memory, which becomes resident page by page as it is touched. A buffer smaller than a
+  // huge page is plain memory. Returns ResourceExhausted if the system has no room.
   static Status Allocate(int64_t bytes, HugeBuffer* buffer);
 
   HugeBuffer() = default;
@@ -27,7 +27,7 @@ class HugeBuffer {
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
-  // Gives the whole pages inside [begin, end) back to the system; they read as zeros afterwards.
+  // Returns the whole pages inside [begin, end) to the system; they read as zeros afterwards.
   void Discard(int64_t begin, int64_t end);
 
  private:

@@ -10,9 +10,9 @@ namespace keras_sparse {
 namespace {
 
 constexpr size_t kThreads = 32;
-// A run is long enough that taking it costs little beside its reads.
+// A run is long enough that assigning it costs little compared with its reads.
 constexpr size_t kRunTasks = 16;
-// Fewer tasks than this are not worth waking anyone.
+// For fewer tasks, waking threads does not pay off.
 constexpr size_t kLeastTasks = 8;
 
 }  // namespace
@@ -48,7 +48,7 @@ void IoPool::Start() {
   try {
     for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
-    // The system gives no more. Callers do what is left.
+    // The system cannot start more threads. Callers run the remaining tasks.
   }
 }
 
@@ -63,7 +63,7 @@ void IoPool::Work() {
 
 void IoPool::DoRun(Batch* batch) {
   const size_t begin = batch->next;
-  // Short runs towards the end, so that all threads end together.
+  // Shorter runs towards the end, so that all threads finish together.
   const size_t left = batch->size - begin;
   const size_t end = begin + std::clamp<size_t>(left / (2 * kThreads), 1, kRunTasks);
   batch->next = end;

@@ -1,5 +1,5 @@
-// The standard library's locks, with annotations: its own have none that -Wthread-safety could
-// read.
+// The standard library's locks with annotations, because std::mutex has none that -Wthread-safety
+// can read.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_MUTEX_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_MUTEX_H_
 
@@ -34,7 +34,7 @@ class CAPABILITY("mutex") SharedMutex {
   std::shared_mutex mutex_;
 };
 
-// Holds a mutex of any class alone while it lives.
+// Holds an exclusive lock on a mutex of any class during its lifetime.
 template <typename AnyMutex>
 class SCOPED_CAPABILITY MutexLock {
  public:
@@ -47,7 +47,7 @@ class SCOPED_CAPABILITY MutexLock {
   AnyMutex& mutex_;
 };
 
-// Shares a mutex while it lives.
+// Holds a shared lock on a mutex during its lifetime.
 template <typename AnyMutex>
 class SCOPED_CAPABILITY SharedLock {
  public:
@@ -62,7 +62,7 @@ class SCOPED_CAPABILITY SharedLock {
   AnyMutex& mutex_;
 };
 
-// Gives back a mutex that is held alone, and takes it again when it ends.
+// Releases an exclusively held mutex, and locks it again in the destructor.
 class SCOPED_CAPABILITY MutexUnlock {
  public:
   explicit MutexUnlock(Mutex& mutex) RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
@@ -74,17 +74,18 @@ class SCOPED_CAPABILITY MutexUnlock {
   Mutex& mutex_;
 };
 
-// What is waited for is looked at in a loop: `while (queue_.empty()) changed_.Wait(mutex_);`.
+// Test the condition in a loop: `while (queue_.empty()) changed_.Wait(mutex_);`.
 class ConditionVariable {
  public:
   void NotifyOne() { condition_.notify_one(); }
   void NotifyAll() { condition_.notify_all(); }
 
-  // Wait with the mutex given back, until notified or for no reason, and at most for a while.
+  // Both release the mutex while they wait until notified, or spuriously; WaitFor waits for a
+  // limited time.
   void Wait(Mutex& mutex) REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
-    (void)lock.release();  // the caller's
+    (void)lock.release();  // still owned by the caller
   }
   template <typename Rep, typename Period>
   void WaitFor(Mutex& mutex, std::chrono::duration<Rep, Period> most) REQUIRES(mutex) {

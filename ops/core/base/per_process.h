@@ -1,4 +1,4 @@
-// Objects of which a process has one.
+// OfThisProcess: objects of which each process has one.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_PER_PROCESS_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_PER_PROCESS_H_
 
@@ -9,12 +9,12 @@
 
 namespace keras_sparse {
 
-// Makes a `T` when it is first asked for, and a new one in a process that was forked from that
-// one: there the first has lost its threads, and is its parent's. What it made outlives the tables
-// that static objects hold.
+// Creates a `T` on first use, and a new one in a process forked from the first: there the old
+// object has lost its threads, and belongs to the parent. The object outlives tables in static
+// objects.
 //
-// Thread safety: may be called from any thread. No lock, which another thread could hold while the
-// process is forked.
+// Thread safety: may be called from any thread. Uses no lock, because another thread could hold a
+// lock during a fork.
 template <typename T>
 T* OfThisProcess() {
   struct Made {
@@ -25,7 +25,7 @@ T* OfThisProcess() {
   Made* made = newest.load();
   while (made == nullptr || made->process != ::getpid()) {
     auto* own = new Made;
-    // A failed exchange reads what another thread has made.
+    // A failed exchange reads the object of another thread.
     if (newest.compare_exchange_strong(made, own)) return &own->object;
     delete own;
   }

@@ -1,4 +1,4 @@
-// What a table can be made of by name: filters, policies, rules, stores.
+// Registry: factories by name, of filters, policies, rules and stores.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_REGISTRY_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_REGISTRY_H_
 
@@ -13,28 +13,30 @@
 
 namespace keras_sparse {
 
-// Each registers itself from a file of its own, by a static object that nothing names. A registry
-// is made where it is first asked for, as such objects are made in no order, and never ends.
+// Each factory registers from its own file, by a static object that nothing refers to. A registry
+// is created on first use, because static objects are created in unspecified order, and is never
+// destroyed.
 //
-// Thread safety: all methods may overlap. A module that is loaded registers its store while tables
-// are made.
+// Thread safety: all methods may overlap. A loaded module may register its store while tables are
+// created.
 template <typename Factory>
 class Registry {
  public:
-  //   what       for messages, such as "an eviction policy"
-  //   constants  the same, such as "the constants of policy"
-  //   received   what a message says before the name that came
+  //   what       the kind, for messages, such as "an eviction policy"
+  //   constants  likewise, such as "the constants of policy"
+  //   received   what a message says before the received name
   explicit Registry(std::string what, std::string constants = "", std::string received = "")
       : what_(std::move(what)), constants_(std::move(constants)), received_(std::move(received)) {}
 
-  // False if there is one of this name.
+  // Returns false if the name is already registered.
   bool Add(const std::string& name, Factory factory, std::vector<std::string> constant_names = {}) {
     std::sort(constant_names.begin(), constant_names.end());
     const MutexLock lock(mutex_);
     return entries_.emplace(name, Entry{factory, std::move(constant_names)}).second;
   }
 
-  // InvalidArgument if there is none of this name, or the constants are not those it registered.
+  // Returns InvalidArgument if the name is not registered, or the constants differ from the
+  // registered ones.
   Status Find(const std::string& name, Factory* factory,
               const std::map<std::string, double>& constants = {}) const {
     const MutexLock lock(mutex_);
@@ -58,7 +60,7 @@ class Registry {
  private:
   struct Entry {
     Factory factory;
-    std::vector<std::string> constant_names;  // in order
+    std::vector<std::string> constant_names;  // sorted
   };
 
   static std::string NameOf(const std::string& name) { return name; }
@@ -67,7 +69,7 @@ class Registry {
     return pair.first;
   }
 
-  // The names of a list, or of a map.
+  // Lists the names of a list, or of a map.
   template <typename Names>
   static std::string Quoted(const Names& names) {
     std::string list;

@@ -12,15 +12,14 @@ struct HashSecret {
   uint64_t added;
   uint64_t factor;
 };
-// Drawn when the library is loaded. A forked process has its parent's.
+// Drawn when the library is loaded. A forked process shares its parent's.
 extern const HashSecret kHashSecret;
 
-// Where the key of this hash belongs in a table of open addresses. `HashKey` is known, and keys
-// come from outside: with its bits alone someone could choose keys that all belong in one place,
-// and each would be looked for behind all others. Nothing that is given out, saved or counted may
-// depend on it.
+// Returns the position of the key with this hash in an open-addressed table. `HashKey` is public,
+// and keys come from outside: with its bits alone someone could choose keys with the same position,
+// and each search would pass all others. No output, saved data or count may depend on this hash.
 //
-// Both halves of a product, as in wyhash (Wang Yi, public domain).
+// Combines both halves of a product, as wyhash does (Wang Yi, public domain).
 KERAS_SPARSE_HOST_DEVICE inline uint64_t SecretHash(uint64_t hash, const HashSecret& secret) {
   __extension__ using Product = unsigned __int128;
   const Product product = static_cast<Product>(hash ^ secret.added) * secret.factor;

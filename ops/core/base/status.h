@@ -1,4 +1,4 @@
-// The outcome of a core call: ok, or a code and a message that a user can act on.
+// Status: the result of a core call, OK or a code and a message that a user can act on.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_STATUS_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_STATUS_H_
 
@@ -9,14 +9,14 @@ namespace keras_sparse {
 
 enum class StatusCode {
   kOk = 0,
-  kInvalidArgument = 1,     // the caller passed something that no table would take
-  kFailedPrecondition = 2,  // the call is fine, the table's state is not
-  kResourceExhausted = 3,   // memory, disk or a documented limit ran out
-  kDataLoss = 4,            // stored bytes are not what was written
-  kUnimplemented = 5,       // a part that this build or version leaves out
+  kInvalidArgument = 1,     // the caller passed a value that no table accepts
+  kFailedPrecondition = 2,  // the call is valid, but not in the table's state
+  kResourceExhausted = 3,   // memory, disk or a documented limit is exhausted
+  kDataLoss = 4,            // stored bytes are not those that were written
+  kUnimplemented = 5,       // this build or version lacks the feature
 };
 
-// Messages say the rule, then the remedy when there is one, then what came.
+// Messages state the rule, then the remedy if there is one, then the received value.
 class [[nodiscard]] Status {
  public:
   Status() = default;

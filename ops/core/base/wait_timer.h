@@ -1,4 +1,4 @@
-// How long something was waited for.
+// WaitTimer: measures the time of waiting.
 #ifndef KERAS_SPARSE_OPS_CORE_BASE_WAIT_TIMER_H_
 #define KERAS_SPARSE_OPS_CORE_BASE_WAIT_TIMER_H_
 
@@ -8,7 +8,7 @@
 
 namespace keras_sparse {
 
-// Adds the nanoseconds of its life to a sum.
+// Adds the nanoseconds of its lifetime to a sum.
 class WaitTimer {
  public:
   explicit WaitTimer(std::atomic<int64_t>* total) : total_(total) {}

@@ -1,4 +1,4 @@
-// Arrays of the CPU's that go to a GPU in one copy.
+// ArraysOnDevice: copies host arrays to a GPU in one copy.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_ARRAYS_ON_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_ARRAYS_ON_DEVICE_H_
 
@@ -11,13 +11,13 @@
 
 namespace keras_sparse {
 
-// The copies live as long as this does.
+// The device's arrays live as long as this object.
 template <typename T>
 class ArraysOnDevice {
  public:
-  // Takes what an array has now. Copy makes `*array` the place of that on the device; a null one
-  // stays so.
-  //   *array  (n)    it must stay where it is until then
+  // Adds the current content of an array. Copy then sets `*array` to the array's place on the
+  // device; a null array stays null.
+  //   *array  (n)    must stay valid until Copy, as must `array`
   void Add(const T** array, int64_t n) {
     if (*array == nullptr) return;
     places_.emplace_back(array, values_.size());

@@ -13,7 +13,7 @@ namespace {
 
 cudaStream_t StreamOf(const Device& device) { return static_cast<cudaStream_t>(device.stream()); }
 
-// With memory from CUDA's pool, beside whatever else the process does with the GPU.
+// Allocates from CUDA's pool, beside the process's other uses of the GPU.
 class PoolDevice : public Device {
  public:
   PoolDevice(cudaStream_t stream, int ordinal) : Device(stream, ordinal) {}
@@ -29,7 +29,7 @@ class PoolDevice : public Device {
     KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
     const cudaError_t error = cudaMallocAsync(memory, static_cast<size_t>(bytes), StreamOf(*this));
     if (error != cudaErrorMemoryAllocation) return ToStatus(error, "give memory");
-    (void)cudaGetLastError();  // it has been seen
+    (void)cudaGetLastError();  // clears the error, which is handled
     size_t free = 0;
     size_t total = 0;
     (void)cudaMemGetInfo(&free, &total);
@@ -39,7 +39,7 @@ class PoolDevice : public Device {
   void Free(void* memory) override { (void)cudaFreeAsync(memory, StreamOf(*this)); }
 };
 
-// Asked of the driver, which CUDA's runtime has loaded: the runtime's own calls do not say it.
+// Asks the driver, which CUDA's runtime has loaded, because no runtime call reports it.
 bool ThreadHasContext() {
 #ifdef __CUDACC__
   using GetCurrent = CUresult (*)(CUcontext*);
@@ -102,7 +102,7 @@ int64_t Device::Attribute(int attribute) const {
   const cudaError_t error =
       cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(attribute), ordinal_);
   if (error == cudaSuccess) return value;
-  (void)cudaGetLastError();  // it has been seen, and is none of a kernel
+  (void)cudaGetLastError();  // clears the error, which is handled and is not a kernel's
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// A GPU as the core sees it.
+// Device: a GPU as the core sees it.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_H_
 
@@ -13,19 +13,19 @@
 
 namespace keras_sparse {
 
-// Memory of a GPU, and a stream of work on it that is done in the order in which it was given.
-// Work is given without waiting for it: memory that is freed is free for the work after it.
+// The memory of a GPU, and a stream of work that is done in order. Work is enqueued without
+// waiting: freed memory is free for later work.
 //
-// A GPU that has failed to do anything but to find room has done some of its work, nobody knows
-// which. From then on all calls but Free give FailedPrecondition, which says so, what failed first
-// and what there is to do; no work is given to it any more.
+// If the GPU fails at anything except an allocation, an unknown part of its work was done. From
+// then on all calls except Free return FailedPrecondition, with the first failure and the remedy;
+// no more work is enqueued.
 //
-// Thread safety: any thread may give work. What one thread gives is done in its order, and of what
-// several give one kernel or copy is done at a time.
+// Thread safety: any thread may enqueue work. The work of one thread is done in order; of the work
+// of several threads, one kernel or copy runs at a time.
 class Device {
  public:
-  // The GPU of this number, from 0 on, with a stream of its own and memory from CUDA's pool.
-  // FailedPrecondition if there is none.
+  // Opens the GPU with this number, counted from 0, with its own stream and memory from CUDA's
+  // pool. Returns FailedPrecondition if there is no such GPU.
   static Status Open(int ordinal, std::unique_ptr<Device>* device);
 
   virtual ~Device() = default;
@@ -34,28 +34,29 @@ class Device {
   int ordinal() const { return ordinal_; }
   // A cudaStream_t, which is a CUstream.
   void* stream() const { return stream_; }
-  // Blocks of a kernel that keep the GPU busy, whatever there is to do.
+  // Number of blocks of a kernel that keep the GPU busy, whatever the work.
   int64_t num_blocks() const;
 
-  // What tables may have of its memory; 0 if that is not known.
+  // Bytes of its memory that tables may use; 0 if unknown.
   virtual int64_t memory_bytes() const = 0;
-  // At least 256 bytes of alignment; no defined content.
-  // ResourceExhausted, with what was asked for, if there is no room.
+  // Allocates undefined memory, aligned to at least 256 bytes. Returns ResourceExhausted, with the
+  // requested size, if there is no room.
   virtual Status Allocate(int64_t bytes, void** memory) = 0;
   virtual void Free(void* memory) = 0;
 
-  // `from` may be changed as soon as this returns, unless it is pinned memory. A GPU that reads the
-  // CPU's memory by its page tables, as on Grace Hopper, is waited for: no driver copies it first.
+  // `from` may be changed once this returns, unless it is pinned memory. If the GPU reads host
+  // memory through the CPU's page tables, as on Grace Hopper, the call waits, because no driver
+  // copies `from` first.
   Status CopyToDevice(const void* from, int64_t bytes, void* to);
-  // Waits for all work so far.
+  // Waits for all work enqueued so far.
   Status CopyToHost(const void* from, int64_t bytes, void* to);
   Status Fill(void* memory, int byte, int64_t bytes);
-  // Until all work so far is done. Gives what has gone wrong in it.
+  // Waits until all work enqueued so far is done, and returns its error.
   Status Wait();
-  // Whether all kernels that this thread has given it could be started. Waits for nothing.
+  // Returns whether all kernels that this thread has enqueued could be started. Does not wait.
   Status CheckStarted();
 
-  // Ok until it has failed.
+  // Returns OK until the GPU has failed.
   Status CheckWorks() const {
     const MutexLock lock(mutex_);
     if (failure_.empty()) return Status::Ok();
@@ -65,17 +66,17 @@ class Device {
         "failed: end the process, and load the last checkpoint in a new one. Received: it " +
         failure_);
   }
-  // What a call of CUDA has given: with an error the GPU has failed.
+  // Converts the result of a CUDA call; any error marks the GPU as failed.
   //   error  a cudaError_t
-  //   what   the GPU could not, such as "sort ids"
+  //   what   the GPU could not do, such as "sort ids"
   Status ToStatus(int error, const char* what);
 
  protected:
-  //   ordinal  of the GPU, as CUDA counts them in this process
+  //   ordinal  CUDA's number of the GPU in this process
   Device(void* stream, int ordinal) : stream_(stream), ordinal_(ordinal) {}
 
-  // The error of an allocation of which `free` bytes of `total` were there.
-  //   what  the total is of
+  // Returns the error of an allocation when `free` bytes of `total` were available.
+  //   what  describes the total
   static Status NoRoom(int64_t bytes, int64_t free, int64_t total, const std::string& what) {
     return ResourceExhausted(
         "a table must fit the GPU's memory; keep it in the CPU's, or give a dynamic one lower "
@@ -85,22 +86,22 @@ class Device {
   }
 
  private:
-  // A cudaDeviceAttr of the GPU; 0 if it cannot be asked.
+  // Returns a cudaDeviceAttr of the GPU; 0 if it cannot be read.
   int64_t Attribute(int attribute) const;
 
   void* const stream_;
   const int ordinal_;
   mutable Mutex mutex_;
-  std::string failure_ GUARDED_BY(mutex_);  // the first one
-  // Once they have been asked for.
+  std::string failure_ GUARDED_BY(mutex_);  // the first failure
+  // Cached once read.
   mutable std::atomic<int64_t> num_blocks_{0};
   mutable std::atomic<int64_t> reads_page_tables_{-1};
 };
 
-// While it lives, kernels that its thread starts may be for this device: CUDA has a current one a
-// thread. Of the thread that had none it stays the current one: CUDA would say that this was GPU 0,
-// and to go back there would make a context on that GPU, which other ranks may have for themselves.
-// The thread that opens a device needs none.
+// During its lifetime, this thread's kernels may use the device: CUDA has a current device per
+// thread. If the thread had none, the device stays current: CUDA would report GPU 0 as the previous
+// one, and switching back would create a context on that GPU, which may belong to other ranks. The
+// thread that opens a device needs no scope.
 class DeviceScope {
  public:
   explicit DeviceScope(const Device& device);

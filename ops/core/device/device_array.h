@@ -1,4 +1,4 @@
-// An array in a GPU's memory.
+// DeviceArray: an array in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_ARRAY_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_ARRAY_H_
 
@@ -12,13 +12,13 @@
 
 namespace keras_sparse {
 
-// Freed in the order of the device's stream. The device must outlive it.
+// Freed in the order of the device's stream. The device must outlive the array.
 template <typename T>
 class DeviceArray {
   static_assert(std::is_trivially_copyable_v<T>, "its bytes are what it is");
 
  public:
-  // Of no defined content. One of no elements has no memory.
+  // Allocates an array with undefined content. An empty array has no memory.
   static Status Allocate(Device* device, int64_t size, DeviceArray* array) {
     DeviceArray made(device, size);
     if (size > 0) {
@@ -54,9 +54,9 @@ class DeviceArray {
   int64_t size() const { return size_; }
   int64_t bytes() const { return size_ * static_cast<int64_t>(sizeof(T)); }
 
-  // Waits for all work of the device so far.
+  // Waits for all work enqueued on the device so far.
   Status Read(std::vector<T>* to) const { return ReadFirst(size_, to); }
-  //   n  of its elements
+  //   n  number of elements to read
   Status ReadFirst(int64_t n, std::vector<T>* to) const {
     to->resize(static_cast<size_t>(n));
     if (n == 0) return Status::Ok();

@@ -1,8 +1,8 @@
-// One source for kernels: compiled by nvcc for a GPU, and by any C++ compiler for tests.
+// Kernels from one source: compiled by nvcc for a GPU, and by any C++ compiler for tests.
 //
-// A .cu file includes this header and is written in CUDA's words, but for three things: kernels
-// start by Launch, lanes that work together are those of a mask that is named, and a kernel waits
-// for no other block. Without nvcc the words are those of emulated_device.h.
+// A .cu file includes this header and uses CUDA's names, with three rules: kernels are started by
+// Launch, lanes that work together are named by a mask, and a kernel never waits for another block.
+// Without nvcc, emulated_device.h defines these names.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_CODE_H_
 
@@ -18,15 +18,15 @@ namespace keras_sparse::cuda_impl {
 
 constexpr int kWarp = 32;
 
-// Blocks that keep a processor busy while lanes of others wait for memory. Fibers wait for none,
-// and are made anew for each block.
+// Blocks that keep a processor busy while lanes of other blocks wait for memory. Fibers do not
+// wait, and are created for each block.
 #ifdef __CUDACC__
 constexpr int kBlocksPerProcessor = 16;
 #else
 constexpr int kBlocksPerProcessor = 3;
 #endif
 
-// Starts blocks of `block` lanes each on the stream. No blocks, no kernel.
+// Starts blocks of `block` lanes each on the stream. With no blocks, starts no kernel.
 template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), int64_t num_blocks, int block, void* stream,
             Arguments... arguments) {
@@ -41,42 +41,42 @@ void Launch(void (*kernel)(Parameters...), int64_t num_blocks, int block, void* 
 #endif
 }
 
-// Among all lanes of a kernel, the number of this one and how many there are.
+// The number of this lane in the kernel, and the number of lanes.
 __device__ inline int64_t LaneOfKernel() {
   return int64_t{blockIdx.x} * int64_t{blockDim.x} + int64_t{threadIdx.x};
 }
 __device__ inline int64_t LanesOfKernel() { return int64_t{gridDim.x} * int64_t{blockDim.x}; }
 
-// `kLanes` neighbours of a warp that work together: a power of two.
+// `kLanes` neighbouring lanes of a warp that work together: a power of two.
 template <int kLanes>
 struct Tile {
   static_assert(kLanes > 0 && kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0, "parts of a warp");
 
-  // Among the lanes of a tile, the number of this one.
+  // The number of this lane in its tile.
   __device__ static int Lane() { return static_cast<int>(threadIdx.x) & (kLanes - 1); }
-  // Among the tiles of a kernel, the number of this one and how many there are.
+  // The number of this tile in the kernel, and the number of tiles.
   __device__ static int64_t Number() { return LaneOfKernel() / kLanes; }
   __device__ static int64_t Count() { return LanesOfKernel() / kLanes; }
   __device__ static unsigned Mask() { return kFirstTile << FirstLane(); }
-  // The value that lane `from` has. To be called by all lanes of the tile.
+  // Returns the value of lane `from`. Must be called by all lanes of the tile.
   template <typename T>
   __device__ static T FromLane(T value, int from) {
     return __shfl_sync(Mask(), value, from, kLanes);
   }
-  // The lanes for which it is true, by bit. To be called by all lanes of the tile.
+  // Returns the lanes whose argument is true, by bit. Must be called by all lanes of the tile.
   __device__ static unsigned Ballot(bool is_true) {
     return __ballot_sync(Mask(), is_true) >> FirstLane() & kFirstTile;
   }
 
  private:
   static constexpr unsigned kFirstTile = kLanes == kWarp ? ~0u : (1u << (kLanes % kWarp)) - 1;
-  // Of the tile, in its warp.
+  // Number of the tile's first lane in its warp.
   __device__ static unsigned FirstLane() {
     return threadIdx.x & static_cast<unsigned>(kWarp - kLanes);
   }
 };
 
-// Memory that the lanes of a block share: one object a kernel, of no defined content.
+// Memory that the lanes of a block share: one object per kernel, with undefined content.
 template <typename T>
 __device__ T& SharedOfBlock() {
 #ifdef __CUDACC__

@@ -1,4 +1,4 @@
-// Neighbouring floats of a row, as one lane of a kernel reads and writes them.
+// Neighbouring floats of a row that one lane of a kernel loads and stores together.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_FLOATS_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_FLOATS_H_
 
@@ -10,7 +10,7 @@
 
 namespace keras_sparse::cuda_impl {
 
-// As many as one load of a lane brings at most: 16 bytes.
+// The maximum of one load of a lane: 16 bytes.
 constexpr int kMaxLaneFloats = 4;
 
 template <int kFloats>
@@ -18,20 +18,20 @@ struct alignas(sizeof(float) * kFloats) Floats {
   float at[kFloats];
 };
 
-// In half as many bytes.
+// 16-bit floats.
 template <int kFloats>
 struct alignas(sizeof(uint16_t) * kFloats) Halves {
   uint16_t at[kFloats];
 };
 
-// REQUIRES: `from` is aligned as the floats are
+// REQUIRES: `from` is aligned to Floats
 template <int kFloats>
 __device__ inline Floats<kFloats> Load(const float* from) {
   return *reinterpret_cast<const Floats<kFloats>*>(from);
 }
 
-// To floats of any type, rounded as WriteFloats does.
-// REQUIRES: `to` is aligned as the floats of this type are
+// Stores floats as any type, rounded as WriteFloats does.
+// REQUIRES: `to` is aligned to the vector of this type
 template <int kFloats>
 __device__ inline void Store(FloatType type, const Floats<kFloats>& floats, void* to) {
   if (type == FloatType::kFloat32) {
@@ -46,8 +46,8 @@ __device__ inline void Store(FloatType type, const Floats<kFloats>& floats, void
   *static_cast<Halves<kFloats>*>(to) = halves;
 }
 
-// From a row of floats of any type, those from `column` on.
-// REQUIRES: they are aligned as the floats of this type are
+// Loads floats of any type from a row, starting with `column`.
+// REQUIRES: they are aligned to the vector of this type
 template <int kFloats>
 __device__ inline Floats<kFloats> LoadAny(FloatType type, const void* row, int64_t column) {
   if (type == FloatType::kFloat32) return Load<kFloats>(static_cast<const float*>(row) + column);
@@ -61,14 +61,15 @@ __device__ inline Floats<kFloats> LoadAny(FloatType type, const void* row, int64
   return floats;
 }
 
-// Whether each lane can take kMaxLaneFloats of rows so wide, `stride` floats apart from `data` on.
+// Returns whether each lane can load kMaxLaneFloats of rows of this width, `stride` floats apart,
+// starting at `data`.
 inline bool HasVectors(const void* data, int64_t stride, int64_t dim, FloatType type) {
   const int64_t bytes = kMaxLaneFloats * FloatBytes(type);
   return dim % kMaxLaneFloats == 0 && stride % kMaxLaneFloats == 0 &&
          reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-// The fewest lanes that take all columns at once, a power of two; a warp at most.
+// Returns the smallest power of two of lanes that load all columns at once; at most a warp.
 inline int LanesOf(int64_t dim, int floats_a_lane) {
   int lanes = 1;
   while (lanes < kWarp && int64_t{lanes} * floats_a_lane < dim) lanes *= 2;

@@ -1,4 +1,4 @@
-// The requests of an op as one row of bags, or of ids, for a kernel to share out.
+// Requests: the requests of an op as one sequence of bags or ids that a kernel divides.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_REQUESTS_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_DEVICE_REQUESTS_H_
 
@@ -11,7 +11,8 @@
 
 namespace keras_sparse::cuda_impl {
 
-// The place of the last of n rising numbers that is not above `most`; 0 if all are.
+// Returns the position of the last of n increasing numbers that is at most `most`; 0 if all are
+// above.
 template <typename Number>
 __device__ inline int64_t LastAtMost(const Number* numbers, int64_t n, int64_t most) {
   int64_t low = 0;
@@ -27,31 +28,31 @@ __device__ inline int64_t LastAtMost(const Number* numbers, int64_t n, int64_t m
   return low;
 }
 
-// Which of several parts that lie one after the other something is in.
+// Consecutive parts of a sequence.
 struct Parts {
-  const int64_t* firsts;  // (num_parts + 1), of each part among all; they rise from 0
+  const int64_t* firsts;  // (num_parts + 1) start of each part in the sequence; increasing from 0
   int num_parts;
 
   __device__ int64_t size() const { return firsts[num_parts]; }
 
-  // The last part that begins at `i` or before.
+  // Returns the last part that starts at or before `i`.
   __device__ int Find(int64_t i) const {
     return static_cast<int>(LastAtMost(firsts, int64_t{num_parts}, i));
   }
 };
 
-// Requests, cut into parts by a count of each.
+// Requests as parts of a sequence, each with its count.
 template <typename Request>
 struct Requests {
   const Request* requests;  // (parts.num_parts)
   Parts parts;
 };
 
-// Both in the device's memory, for as long as it takes to give it work on them.
+// Copies of both in the device's memory, until the work on them is enqueued.
 template <typename Request>
 class RequestsOnDevice {
  public:
-  //   sizes  one a request
+  //   sizes  one per request
   static Status Copy(Device* device, const std::vector<Request>& requests,
                      const std::vector<int64_t>& sizes, RequestsOnDevice* to) {
     std::vector<int64_t> firsts = {0};
@@ -61,7 +62,7 @@ class RequestsOnDevice {
     return DeviceArray<int64_t>::Copy(device, firsts, &to->firsts_);
   }
 
-  // Of all parts.
+  // Size of all parts.
   int64_t size() const { return size_; }
   Requests<Request> view() const {
     return {requests_.data(), {firsts_.data(), static_cast<int>(requests_.size())}};
@@ -73,10 +74,10 @@ class RequestsOnDevice {
   int64_t size_ = 0;
 };
 
-// Lanes of a block, where a kernel has no reason for another number.
+// Default number of lanes per block.
 constexpr int kBlock = 128;
 
-// Blocks of kBlock lanes for so many tiles, or as many as keep the device busy.
+// Blocks of kBlock lanes for `num_tiles` tiles, or as many as keep the device busy.
 inline int64_t BlocksFor(const Device& device, int64_t num_tiles, int lanes = 1) {
   return std::min(device.num_blocks(), (num_tiles * lanes + kBlock - 1) / kBlock);
 }

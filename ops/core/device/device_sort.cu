@@ -19,8 +19,7 @@ namespace {
 
 #ifdef __CUDACC__
 
-// Calls an algorithm of CUB, which is asked first for the memory that it needs: call(memory,
-// bytes).
+// Calls a CUB algorithm, which first reports the memory that it needs: call(memory, bytes).
 template <typename Call>
 Status CallCub(Device* device, const Call& call) {
   size_t bytes = 0;
@@ -63,7 +62,7 @@ Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* de
                                            static_cast<cudaStream_t>(device->stream()));
   });
 #else
-  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());  // what it has not made is no place
+  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());  // unwritten memory contains no positions
   const emulated::StreamTurn turn;
   const int all_bits = 8 * static_cast<int>(sizeof(Number));
   const Number bits = num_bits == all_bits ? ~Number{0} : (Number{1} << num_bits) - 1;
@@ -113,7 +112,7 @@ Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32
   if (n == 0) return device->Fill(num_chosen, 0, sizeof(*num_chosen));
 #ifdef __CUDACC__
 #if CUB_VERSION < 300000
-  if (n > INT32_MAX) {  // it would take what is left of the number
+  if (n > INT32_MAX) {  // CUB would truncate the number
     return InvalidArgument("an op of more than 2^31 ids needs a build by CUDA 13. Received: " +
                            std::to_string(n) + " ids");
   }

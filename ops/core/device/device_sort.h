@@ -9,31 +9,31 @@
 
 namespace keras_sparse::cuda_impl {
 
-// The fewest bits, of one at least, that a number and those below it have.
+// Returns the number of bits, at least one, that a number and all smaller ones fit in.
 inline int BitsOf(int64_t number) {
   int bits = 1;
   while (number >> bits != 0) ++bits;
   return bits;
 }
 
-// Sorts numbers below 2^num_bits; equal ones keep their order. All memory is the GPU's.
+// Sorts numbers below 2^num_bits; equal numbers keep their order. All memory is the GPU's.
 //   numbers, sorted    (n)
-//   places             (n) where each of the sorted numbers stood: n < 2^32
+//   places             (n) the original position of each sorted number; n < 2^32
 Status StableSort(const uint32_t* numbers, int64_t n, int num_bits, Device* device,
                   uint32_t* sorted, uint32_t* places);
 
-// The same for any keys.
+// As above, for any keys.
 Status StableSort(const int64_t* keys, int64_t n, Device* device, int64_t* sorted,
                   uint32_t* places);
 
-// The places of what is chosen, in their order.
-//   are_chosen  (n) a byte each: chosen if it is not 0
+// Returns the positions of the chosen elements, in order.
+//   are_chosen  (n) one byte each: chosen if nonzero
 //   places      (n) of which num_chosen are written
 //   num_chosen  (1)
 Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32_t* places,
                     uint32_t* num_chosen);
 
-// Where each run of equal numbers begins.
+// Finds the start of each run of equal numbers.
 //   begins    (n) of which num_runs are written
 //   num_runs  (1)
 Status FindRuns(const uint32_t* sorted, int64_t n, Device* device, uint32_t* begins,

@@ -1,12 +1,12 @@
-// What CUDA brings, for kernels that are compiled without nvcc: their tests run on a CPU.
+// Replacements of CUDA for kernels compiled without nvcc: their tests run on a CPU.
 //
-// Each lane of a block is a fiber. A lane gives way at every operation of a warp or a block and, at
-// random, at atomics; a seed gives the order of lanes and of blocks, so that a kernel that counts
-// on lanes being in step, or on the order of blocks, fails in some run. To the thread sanitizer
-// every lane is a thread of its own that only the kernel's barriers order: it finds the races that
-// a GPU has, those between blocks too. A GPU's memory is pages of the process where the CPU faults
-// outside of kernels and copies, one time in 32. Under sanitizers, which know where an
-// allocation ends, it is any memory.
+// Each lane of a block is a fiber. A lane yields at every operation of a warp or a block and, at
+// random, at atomics. A seed decides the order of lanes and of blocks, so that a kernel that relies
+// on lanes running in step, or on the order of blocks, fails in some run. To the thread sanitizer
+// every lane is a thread of its own that only the kernel's barriers order: it finds the races of a
+// GPU, including those between blocks. A GPU's memory is pages of the process on which the CPU
+// faults outside of kernels and copies, one time in 32. Under sanitizers, which know where an
+// allocation ends, it is ordinary memory.
 //
 // Declared here; defined in tests/ops/core/device/emulator.cc and emulated_memory.cc, which only
 // tests link.
@@ -31,37 +31,37 @@ struct Index {
 };
 
 struct Options {
-  uint64_t seed = 1;         // of the order of lanes and blocks
-  int num_threads = 1;       // that run blocks
-  unsigned yield_every = 8;  // one atomic in so many gives way
-  // Bytes that the GPU has; what a program holds and lets go of is counted.
+  uint64_t seed = 1;         // decides the order of lanes and blocks
+  int num_threads = 1;       // threads that run blocks
+  unsigned yield_every = 8;  // one atomic in this many yields
+  // The GPU's bytes; the memory that a program allocates and frees is counted.
   size_t memory = size_t{64} << 20;
-  int64_t allocations_left = INT64_MAX;  // none succeeds after these
-  int64_t work_left = INT64_MAX;         // kernels and copies; after these it has failed
+  int64_t allocations_left = INT64_MAX;  // allocations fail after these
+  int64_t work_left = INT64_MAX;         // kernels and copies; afterwards the GPU has failed
   int64_t copies_to_host = 0;            // so far
 };
 Options& options();
-// Takes one from the work left. False once none is.
+// Counts down the work left. Returns false once none is left.
 bool DoesWork();
-// Whether a GPU is this thread's current one.
+// Returns whether a GPU is current in this thread.
 bool ThreadHasContext();
-// The GPUs that have been one of any thread, by bit.
+// The GPUs that have been current in any thread, by bit.
 std::atomic<unsigned>& gpus_with_contexts();
 
-// Of the lane that calls.
+// The indexes and sizes of the calling lane.
 Index ThreadIndex();
 Index BlockIndex();
 Index BlockSize();
 Index GridSize();
 void MaybeYield();
 void SyncBlock();
-// Every lane of the mask gives a value and sees those of all: (32), by lane.
+// Every lane of the mask passes a value and gets the values of all: (32), by lane.
 const uint64_t* Exchange(unsigned mask, uint64_t value);
 
-// Of the block: the same for each of its lanes.
+// Returns one memory for all lanes of the block.
 void* SharedMemory(size_t bytes);
 
-// Alive while a kernel or a copy is done: one at a time, as all of it is given to one stream.
+// Exists while a kernel or a copy runs: one at a time, because all are enqueued on one stream.
 class StreamTurn {
  public:
   StreamTurn();
@@ -136,7 +136,7 @@ T atomicAnd(T* at, T value) {
   return __atomic_fetch_and(at, value, __ATOMIC_RELAXED);
 }
 
-// Of CUDA's runtime, what cuda_device.cu calls.
+// The calls of CUDA's runtime that device.cu makes.
 using cudaStream_t = void*;
 using cudaError_t = int;
 constexpr cudaError_t cudaSuccess = 0;

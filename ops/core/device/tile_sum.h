@@ -1,4 +1,4 @@
-// The sum over a row's columns, by the lanes of a tile.
+// TileSum: the sum over a row's columns, by the lanes of a tile.
 #ifndef KERAS_SPARSE_OPS_CORE_DEVICE_TILE_SUM_H_
 #define KERAS_SPARSE_OPS_CORE_DEVICE_TILE_SUM_H_
 
@@ -8,9 +8,10 @@
 
 namespace keras_sparse::cuda_impl {
 
-// What Dot of math/dot.h adds, in its order, for a tile of any width: the sums of a warp's lanes,
-// of which each lane here has several, and then half onto half. All lanes of the tile get it.
-//   term(column)  what is added for a column
+// Adds as Dot of math/dot.h does, in the same order, for a tile of any width: each lane here has
+// several of the sums of a warp's lanes, which are then added half onto half. All lanes of the tile
+// get the sum.
+//   term(column)  returns the summand of a column
 template <int kLanes, typename Term>
 __device__ float TileSum(int64_t dim, const Term& term) {
   using T = Tile<kLanes>;
@@ -25,7 +26,7 @@ __device__ float TileSum(int64_t dim, const Term& term) {
   for (int half = kSums / 2; half > 0; half /= 2) {
     for (int s = 0; s < half; ++s) sums[s] += sums[s + half];
   }
-  // Of what follows only the lower half of the lanes is of use each time, and lane 0 at the end.
+  // Each time only the lower half of the lanes has a valid sum, and finally lane 0.
   float sum = sums[0];
   for (int half = kLanes / 2; half > 0; half /= 2) sum += T::FromLane(sum, T::Lane() + half);
   return T::FromLane(sum, 0);

@@ -1,4 +1,4 @@
-// Lets a row go whose last gradient is more than `steps_to_live` steps old.
+// Evicts a row whose last gradient is more than `steps_to_live` steps old.
 #include <cmath>
 
 #include "ops/core/eviction/eviction_policy.h"
@@ -22,7 +22,7 @@ class GlobalStep : public EvictionPolicy {
 Status CreateGlobalStepPolicy(const EvictionOptions& options,
                               std::unique_ptr<EvictionPolicy>* policy) {
   const double steps = options.constants.at("steps_to_live");
-  // Ages wrap at 2^32: half of that is left for a row to be found in.
+  // Ages wrap at 2^32: half of the range is left for finding a row in time.
   if (!(steps >= 1 && steps < 0x1p31) || steps != std::floor(steps)) {
     return InvalidArgument(
         "`steps_to_live` must be an integer in [1, 2^31). Received: "

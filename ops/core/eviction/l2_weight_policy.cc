@@ -1,4 +1,4 @@
-// Lets a row go that has half its squared length below `l2_weight_threshold`.
+// Evicts a row if half its squared length is below `l2_weight_threshold`.
 #include <array>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace keras_sparse {
 namespace {
 
-// Side by side, so that the compiler can keep the sums in vector registers.
+// Separate sums, so that the compiler can keep them in vector registers.
 constexpr int64_t kSums = 8;
 
 double SumOfSquares(const float* row, int64_t dim) {
@@ -31,7 +31,7 @@ class L2Weight : public EvictionPolicy {
   explicit L2Weight(double threshold) : threshold_(threshold) {}
 
   bool needs_row() const override { return true; }
-  // A row with a NaN stays: it is below nothing.
+  // A row with a NaN stays, because NaN is below nothing.
   bool Evicts(uint32_t /*age*/, const float* row, int64_t dim) const override {
     return 0.5 * SumOfSquares(row, dim) < threshold_;
   }

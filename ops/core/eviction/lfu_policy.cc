@@ -1,4 +1,4 @@
-// Lets those rows go first that had a gradient in the fewest steps.
+// Evicts first the rows that had a gradient in the fewest steps.
 #include "ops/core/eviction/eviction_policy.h"
 
 namespace keras_sparse {

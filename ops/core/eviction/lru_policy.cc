@@ -1,4 +1,4 @@
-// Lets those rows go first whose last gradient lies furthest back.
+// Evicts first the rows whose last gradient is longest ago.
 #include "ops/core/eviction/eviction_policy.h"
 
 namespace keras_sparse {

@@ -1,4 +1,4 @@
-// Lets a row go whose last gradient is more than `seconds` of wall-clock time old.
+// Evicts a row whose last gradient is more than `seconds` of wall-clock time old.
 #include "ops/core/eviction/eviction_policy.h"
 
 namespace keras_sparse {
@@ -21,7 +21,7 @@ class TimeToLive : public EvictionPolicy {
 Status CreateTimeToLivePolicy(const EvictionOptions& options,
                               std::unique_ptr<EvictionPolicy>* policy) {
   const double seconds = options.constants.at("seconds");
-  // Ages wrap at 2^32: half of that is left for a row to be found in.
+  // Ages wrap at 2^32: half of the range is left for finding a row in time.
   if (!(seconds >= 1 && seconds < 0x1p31)) {
     return InvalidArgument("`seconds` must be in [1, 2^31). Received: seconds=" +
                            std::to_string(seconds));

@@ -43,7 +43,7 @@ void Prefetch(const ResponseColumns& columns, const CombinedInput& input, int64_
   }
 }
 
-// What follows fills the columns of an output that begin where `output` does.
+// The functions below write the columns of an output that start at `output`.
 
 void CopyReplies(const ResponseColumns& columns, const CombinedInput& input, const ReplyRun& run,
                  const OutputRows& output) {

@@ -13,7 +13,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// What an input reads of some columns.
+// The data that an input reads for some columns.
 struct ReplyRead {
   ResponseView reply;
   const uint32_t* found;  // (num_ids) reply rows
@@ -47,7 +47,7 @@ struct ReplyWeights {
   float* weight_grads;
 };
 
-// The product of a row and the gradient of its bag: as the CPU's, piece by piece.
+// Returns the product of a row and the gradient of its bag, piece by piece as on the CPU.
 template <int kLanes>
 __device__ float DotOf(const ReplyWeights& request, uint32_t position, int64_t bag) {
   const GradientRows grads = request.output_grads;

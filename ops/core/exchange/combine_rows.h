@@ -1,4 +1,4 @@
-// The end of a lookup over ranks: outputs of the inputs from the rows that came.
+// CombineRows: computes the outputs of a lookup over ranks from the received rows.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_COMBINE_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_COMBINE_ROWS_H_
 
@@ -16,33 +16,33 @@
 
 namespace keras_sparse {
 
-// How an input uses the reply rows of its table, as RowRequest says it.
+// How an input uses the reply rows of its table, as RowRequest wrote it.
 struct CombinedInput {
   size_t table;
-  const uint32_t* positions;  // (bags.num_ids) of reply rows
-  // Over positions: a sum of some of them may be one of these, so that with a combiner and without
-  // weights it has scales.
+  const uint32_t* positions;  // (bags.num_ids) numbers of reply rows
+  // Bags of positions. A position may refer to a sum of several ids, so bags with a combiner and
+  // without weights have scales.
   Bags bags;
 };
 
-// InvalidArgument unless tables are those of the layout, bags well-formed and positions below the
-// number of the table's reply rows.
+// Returns InvalidArgument unless tables are those of the layout, bags are well-formed and positions
+// are below the number of the table's reply rows.
 Status CheckInputs(const ExchangeLayout& layout, const ResponseRows& rows,
                    const std::vector<CombinedInput>& inputs);
 
-// Fills the output of each input.
-//   columns  one list a table, as ResponseRows gives them
+// Writes the output of each input.
+//   columns  one list per table, as ResponseRows returns them
 //   outputs  (num_inputs) each (num_bags, dim)
-// REQUIRES: CheckInputs
+// REQUIRES: CheckInputs returned OK
 void CombineRows(const ExchangeLayout& layout,
                  const std::vector<std::vector<ResponseColumns>>& columns,
                  const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,
                  Executor* executor);
 
-// The gradient with respect to the weights of inputs that have them.
+// Computes the gradient with respect to the weights of inputs that have weights.
 //   output_grads  (num_inputs) each (num_bags, dim)
 //   weight_grads  (num_inputs) each (num_ids)
-// REQUIRES: CheckInputs
+// REQUIRES: CheckInputs returned OK
 void CombineWeightsGradient(const ExchangeLayout& layout,
                             const std::vector<std::vector<ResponseColumns>>& columns,
                             const std::vector<CombinedInput>& inputs,
@@ -51,8 +51,8 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
 
 namespace cuda_impl {
 
-// The same on a GPU, which is given the work: the same bits, of reply rows of any type. Inputs are
-// in the CPU's memory, all else is in the GPU's.
+// On a GPU, these functions enqueue work with the same bits, for reply rows of any type. Inputs are
+// in host memory, all else is in the GPU's.
 Status CombineRows(const ExchangeLayout& layout,
                    const std::vector<std::vector<ResponseColumns>>& columns,
                    const std::vector<CombinedInput>& inputs, const std::vector<OutputRows>& outputs,

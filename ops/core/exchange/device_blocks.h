@@ -11,15 +11,15 @@
 
 namespace keras_sparse::cuda_impl {
 
-// Gives the device the work to write the header of each block: no error.
+// Enqueues work on the device to write the header of each block: no error.
 //   blocks  (num_ranks)
 Status WriteHeaders(const ExchangeLayout& layout, const std::vector<Word*>& blocks, Device* device);
 
-// Writes the blocks of an error, of StatusWords each.
+// Writes an error into the blocks, of StatusWords each.
 Status WriteErrors(const ExchangeLayout& layout, const Status& error,
                    const std::vector<Word*>& blocks, Device* device);
 
-// CheckBlocks, for which it waits for the device: only headers come to the CPU, and an error.
+// As CheckBlocks. Waits for the device: only headers, and an error, are copied to the CPU.
 Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks, Device* device);
 
 }  // namespace keras_sparse::cuda_impl

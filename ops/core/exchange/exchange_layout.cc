@@ -9,7 +9,7 @@
 namespace keras_sparse {
 namespace {
 
-// Hands out numbers one by one, and zeros once there are none left.
+// Returns numbers one by one, and zeros after the last.
 class Numbers {
  public:
   explicit Numbers(const std::vector<int64_t>& numbers) : numbers_(numbers) {}
@@ -72,7 +72,7 @@ Status ReadTable(const std::string& name, size_t num_ranks, Numbers* numbers,
   return Malformed(std::to_string(num_columns) + " columns of table '" + name + "'");
 }
 
-// Of all numbers but this rank's own, and of all names.
+// A checksum of all numbers except this rank's own, and of all names.
 uint32_t Checksum(const std::vector<int64_t>& numbers, const std::vector<std::string>& names,
                   const std::string& exchange) {
   uint32_t crc = Crc32c(numbers.data(), 8);

@@ -103,7 +103,8 @@ std::vector<LookupRequest> GatheredRows::Lookups(const std::vector<EmbeddingTabl
   if (versions != nullptr) {
     versions->resize(parts_.size());
     num_updates->resize(parts_.size());
-    // Of a table that no rank asks for, too. With the lookups, as all see the tables at one time.
+    // Includes tables that no rank requests. Read together with the lookups, so that all see the
+    // tables at one time.
     for (size_t p = 0; p < parts_.size(); ++p) {
       requests.push_back(
           {tables[p], nullptr, Bags(), nullptr, &(*versions)[p], &(*num_updates)[p]});

@@ -1,4 +1,5 @@
-// The second half of a lookup over ranks: the rows that other ranks asked this one for.
+// GatheredRows: the second half of a lookup over ranks, which looks up the rows that other ranks
+// request.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_GATHERED_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_GATHERED_ROWS_H_
 
@@ -18,39 +19,39 @@ namespace keras_sparse {
 
 // Reads the blocks of a RowRequest, one from each rank, and replies to them.
 //
-// The reply rows of an own part are numbered rank by rank, as are the ids they are sums of: row i
-// is the sum of the rows of the ids [splits[i], splits[i + 1]), which is one id where a row was
-// asked for. The gradients of the reply rows come back in this order.
+// The reply rows of an own part are numbered rank by rank, as are their ids: row i is the sum of
+// the rows of the ids [splits[i], splits[i + 1]), which is one id if a row was requested. The
+// gradients of the reply rows come back in this order.
 class GatheredRows {
  public:
-  // The error that a rank has sent in the place of ids; DataLoss if a block is malformed.
-  // `layout` and the words of `blocks` must outlive this.
+  // Returns the error that a rank has sent in place of ids; DataLoss if a block is malformed.
+  // `layout` and the words of `blocks` must outlive the object.
   static Status Create(const ExchangeLayout& layout, const std::vector<Block>& blocks,
                        std::unique_ptr<GatheredRows>* served);
 
-  // Of one of the layout's own parts.
+  // `part` is one of the layout's own parts.
   int64_t num_ids(size_t part) const { return parts_[part].num_ids; }
   int64_t num_rows(size_t part) const { return parts_[part].num_rows; }
-  // Whether all rows are those of one id each.
+  // Returns whether some rows are sums, rather than rows of one id each.
   bool has_bags(size_t part) const { return parts_[part].num_bags > 0; }
-  // Rows for one rank.
+  // Returns the number of rows for one rank.
   int64_t num_rows(size_t part, size_t rank) const { return parts_[part].asked[rank].num_rows(); }
 
   //   ids     (num_ids)
   //   splits  (num_rows + 1), or null
   void WriteIds(size_t part, int64_t* ids, int64_t* splits) const;
 
-  // Floats of the reply to a rank.
+  // Returns the number of floats in the reply to a rank.
   int64_t num_floats(size_t rank) const;
 
-  // The lookups that make the reply, for LookupRowsToHost or LookupRowsFromHost: they point into
-  // this and the blocks.
-  //   tables       one an own part
-  //   ids          one an own part, as WriteIds gives them
-  //   replies      (num_ranks) where the reply to each rank goes: part by part, row by row
-  //   type         of its floats
-  //   versions     if not null: gets the version of each table that was read
-  //   num_updates  likewise: how many updates it had had
+  // Returns the lookups that compute the replies, for LookupRowsToHost or LookupRowsFromHost. They
+  // refer to this object and the blocks.
+  //   tables       one per own part
+  //   ids          one per own part, as WriteIds returns them
+  //   replies      (num_ranks) the buffer of each rank's reply: part by part, row by row
+  //   type         of the reply's floats
+  //   versions     if not null: receives the version of each table that was read
+  //   num_updates  if not null: receives the number of updates of each table
   std::vector<LookupRequest> Lookups(const std::vector<EmbeddingTable*>& tables,
                                      const std::vector<const int64_t*>& ids,
                                      const std::vector<void*>& replies, FloatType type,
@@ -58,7 +59,7 @@ class GatheredRows {
                                      std::vector<uint32_t>* num_updates = nullptr) const;
 
  private:
-  // What one rank has asked of one part.
+  // One rank's request for one part.
   struct Asked {
     int64_t num_ids = 0;
     int64_t num_single = 0;

@@ -1,4 +1,4 @@
-// How inputs use the reply rows, for kernels.
+// InputsOnDevice: how inputs use the reply rows, for kernels.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_INPUTS_ON_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_INPUTS_ON_DEVICE_H_
 
@@ -11,7 +11,7 @@ namespace keras_sparse::cuda_impl {
 
 class InputsOnDevice {
  public:
-  //   inputs  in the CPU's memory
+  //   inputs  in host memory
   Status Copy(const std::vector<CombinedInput>& inputs, Device* device) {
     inputs_ = inputs;
     for (CombinedInput& each : inputs_) {
@@ -26,7 +26,7 @@ class InputsOnDevice {
     return floats_.Copy(device);
   }
 
-  // The same there.
+  // Returns the inputs with pointers to the device's memory.
   const std::vector<CombinedInput>& inputs() const { return inputs_; }
 
  private:

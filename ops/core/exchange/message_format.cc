@@ -16,8 +16,8 @@ constexpr int64_t kStageAndKind = 3;  // the kind in the lowest bits
 constexpr int64_t kRound = 4;         // two words
 constexpr int64_t kStaleness = 6;
 constexpr int64_t kExpectation = 7;
-constexpr int64_t kBatchSize = 4;  // two words, where a Preparation has its round
-constexpr int64_t kNumKinds = 4;   // that there is room for
+constexpr int64_t kBatchSize = 4;  // two words, at the position of a Preparation's round
+constexpr int64_t kNumKinds = 4;   // number of kinds that fit
 
 Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& received) {
   const auto [block, num_words] = received;
@@ -32,7 +32,7 @@ Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& receiv
     const int64_t bytes = std::clamp<int64_t>(block[kMessageBytes], 0, room);
     const std::string message(reinterpret_cast<const char*>(block + kHeaderWords),
                               static_cast<size_t>(bytes));
-    // What comes from a binding says already whose it is.
+    // Errors from a binding already name their rank.
     const bool is_named = message.rfind("[rank ", 0) == 0;
     return Status(static_cast<StatusCode>(block[kCode]),
                   is_named ? message : RankPrefix(layout, rank) + message);
@@ -61,7 +61,7 @@ std::string TooManyWords(int64_t num_words) {
 }
 
 Status CheckNumWords(const ExchangeLayout& layout, const std::vector<int64_t>& num_words) {
-  const int64_t own = num_words[layout.rank];  // which go nowhere
+  const int64_t own = num_words[layout.rank];  // not sent
   const int64_t all = std::accumulate(num_words.begin(), num_words.end(), int64_t{0});
   const int64_t most = std::max(own, all - own);
   if (most <= std::numeric_limits<int32_t>::max()) return Status::Ok();

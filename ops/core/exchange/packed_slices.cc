@@ -14,7 +14,7 @@ static_assert(sizeof(float) == kWordBytes && sizeof(int64_t) == kWordsPerSliceId
 
 size_t BytesOf(int64_t num_words) { return static_cast<size_t>(num_words) * kWordBytes; }
 
-// memcpy takes no null pointer, which is what an empty tensor has.
+// Skips empty copies, because memcpy rejects the null pointer of an empty tensor.
 void CopyWords(const void* from, int64_t num_words, void* to) {
   if (num_words > 0) std::memcpy(to, from, BytesOf(num_words));
 }
@@ -87,7 +87,7 @@ Status PackedSlices::ReadRank(int64_t rank, const int32_t** words, int64_t* num_
   *num_words -= 1 + num_tables;
   for (size_t t = 0; t < widths_.size(); ++t) {
     const int64_t num_ids = counts[t];
-    // By division, as a product of what anyone could have sent may not fit.
+    // By division, because a product of received numbers may overflow.
     if (num_ids < 0 || num_ids > *num_words / (kWordsPerSliceId + widths_[t])) {
       return MalformedSlices(rank,
                              "have a row of " + std::to_string(widths_[t]) + " values for each id",

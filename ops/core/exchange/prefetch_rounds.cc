@@ -8,8 +8,8 @@
 namespace keras_sparse {
 namespace {
 
-// Steps of which a StepClock tells the usual, how many times that is no cause for impatience, and
-// where patience ends: each stall is remembered too.
+// Steps from which a StepClock learns the usual wait, the multiple of the usual wait that is still
+// normal, and the limit of patience: stalls are remembered too.
 constexpr int kNumRemembered = 10;
 constexpr int kUsualTimes = 3;
 constexpr std::chrono::seconds kMostPatience{2};
@@ -51,7 +51,7 @@ Status PrefetchRounds::Exchange(std::shared_ptr<Content> lookup, int64_t* round)
 }
 
 void PrefetchRounds::Close() {
-  std::map<int64_t, std::shared_ptr<Content>> contents;  // go after the lock
+  std::map<int64_t, std::shared_ptr<Content>> contents;  // freed after the lock
   const MutexLock lock(mutex_);
   is_closed_ = true;
   contents_.swap(contents);
@@ -125,7 +125,7 @@ void PrefetchRounds::MarkUsed(const std::vector<int64_t>& rounds) {
   std::vector<std::shared_ptr<Content>> dropped;
   const MutexLock lock(mutex_);
   for (size_t r = 0; r < rounds.size(); ++r) ahead_by_[r] = rounds[r] - rounds[rank_];
-  // Steps see what is made good later, as lookups that have had their rounds come before.
+  // Steps see the effect only later, because earlier lookups have had their rounds already.
   const int64_t num_behind = *std::max_element(ahead_by_.begin(), ahead_by_.end());
   num_left_out_ += std::max<int64_t>(0, num_behind - num_behind_);
   num_behind_ = num_behind;

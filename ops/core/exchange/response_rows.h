@@ -1,4 +1,4 @@
-// Where the reply rows of a table lie in what the ranks send.
+// ResponseRows: the reply rows of a table in the received blocks.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_RESPONSE_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_RESPONSE_ROWS_H_
 
@@ -12,7 +12,7 @@
 
 namespace keras_sparse {
 
-// Some columns of all reply rows of a table. They lie in one run, or by rows in one a shard.
+// Some columns of all reply rows of a table, in one run, or by rows in one run per shard.
 struct ResponseColumns {
   int64_t first_column = 0;
   int64_t num_columns = 0;
@@ -31,8 +31,8 @@ struct ResponseColumns {
   }
 };
 
-// The blocks of all ranks, as floats: in each, part by part of its rank, the rows of the part. The
-// replies of a lookup lie so, and the gradients that go back.
+// The blocks of all ranks, as floats: each contains the rows of its rank's parts, part by part.
+// Replies of a lookup have this layout, as do the gradients that are sent back.
 class ResponseRows {
  public:
   //   reply_rows  (num_tables, num_ranks) as RowRequest writes them
@@ -42,8 +42,8 @@ class ResponseRows {
   const std::vector<int64_t>& num_floats() const { return num_floats_; }
   int64_t num_rows(size_t table) const { return num_rows_[table]; }
 
-  // For each table its columns, in as many pieces as ranks have them.
-  //   blocks  (num_ranks) where the floats of each rank begin
+  // Returns the columns of each table, in as many pieces as ranks have.
+  //   blocks  (num_ranks) start of each rank's floats
   std::vector<std::vector<ResponseColumns>> Columns(const std::vector<void*>& blocks,
                                                     FloatType type) const;
   std::vector<std::vector<ResponseColumns>> Columns(const std::vector<float*>& floats) const {

@@ -1,4 +1,4 @@
-// Reply rows in a GPU's memory.
+// ResponseView: reply rows in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_RESPONSE_VIEW_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_RESPONSE_VIEW_H_
 
@@ -18,7 +18,8 @@ struct ResponseView {
   int64_t first_column;
   int64_t num_columns;
   FloatType type;
-  // Whether lanes can take kMaxLaneFloats of a row, and of an output's row from `first_column` on.
+  // Whether lanes can load kMaxLaneFloats of a row, and store them in an output's row from
+  // `first_column` on.
   bool has_vectors;
   int num_runs;
   const int64_t* first_rows;  // (num_runs)
@@ -33,7 +34,7 @@ struct ResponseView {
 // The views of all tables.
 class ResponsesOnDevice {
  public:
-  //   columns  of rows in the GPU's memory, as ResponseRows gives them
+  //   columns  of rows in the GPU's memory, as ResponseRows returns them
   static Status Copy(const std::vector<std::vector<ResponseColumns>>& columns, Device* device,
                      ResponsesOnDevice* replies) {
     std::vector<int64_t> first_rows;
@@ -62,7 +63,7 @@ class ResponsesOnDevice {
     return Status::Ok();
   }
 
-  // Of a table: one for each piece that its columns are in.
+  // Returns one view for each piece of a table's columns.
   const std::vector<ResponseView>& views(size_t table) const { return views_[table]; }
 
  private:

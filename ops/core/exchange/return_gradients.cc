@@ -16,15 +16,15 @@ constexpr int64_t kRowsPerRun = 512;
 constexpr int64_t kNanosecondsPerGradient = 30;
 constexpr int64_t kNanosecondsPerCopy = 50000;
 
-// Where the reply rows of a table are used: those of row j are uses [first[j], first[j + 1]), in
-// the order of inputs.
+// The uses of a table's reply rows: row j has uses [first[j], first[j + 1]), in the order of
+// inputs.
 struct Uses {
   std::vector<uint32_t> first;
-  std::vector<const void*> grads;   // of the output that a use goes into
-  std::vector<float> coefficients;  // what it counts there; none if 1 everywhere
+  std::vector<const void*> grads;   // of the output of each use
+  std::vector<float> coefficients;  // factors; empty if all are 1
   FloatType type{};                 // of grads
 
-  // From this column on.
+  // Returns the gradient starting with a column.
   const void* Grad(size_t use, int64_t column) const {
     return GradientRows(grads[use], 0, type).From(column).data;
   }
@@ -82,7 +82,7 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   return uses;
 }
 
-// Sum where gradients are not floats, and the sum has begun.
+// Continues Sum for gradients that are not float32, after the sum has been initialized.
 void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ResponseColumns& columns,
                 float scale, float* sum) {
   for (uint32_t at = begin; at < end; ++at) {
@@ -93,7 +93,7 @@ void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ResponseCo
   if (scale != 1) Scale(scale, columns.num_columns, sum);
 }
 
-// sum = scale times the gradients of uses [begin, end), those columns of them.
+// Computes sum = scale times the gradients of uses [begin, end), restricted to these columns.
 void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ResponseColumns& columns,
          float scale, float* sum) {
   const bool are_floats = uses.type == FloatType::kFloat32;

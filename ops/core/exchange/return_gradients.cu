@@ -19,14 +19,14 @@ constexpr int kSumLanes = 8;
 // Floats that a warp copies at a time.
 constexpr int64_t kFloatsPerCopy = 1024;
 
-// Where the gradients of a table go.
+// The destination of a table's gradients.
 struct ReturnedTable {
   const ResponseView* replies;  // (num_replies) all of its columns
   int num_replies;
-  bool has_vectors;  // there, and in the outputs' gradients
+  bool has_vectors;  // in the replies, and in the outputs' gradients
 };
 
-// By a tile: some columns of a row's gradient.
+// For a tile: computes some columns of a row's gradient.
 template <int kFloats>
 __device__ void ReturnColumns(const SegmentsView& view, int request, const Segment& segment,
                               float scale, const ResponseView& reply) {
@@ -39,7 +39,7 @@ __device__ void ReturnColumns(const SegmentsView& view, int request, const Segme
   }
 }
 
-//   tables  one a request of the view
+//   tables  one per request of the view
 __global__ void ReturnKernel(SegmentsView view, const ReturnedTable* tables, float scale) {
   using T = Tile<kSumLanes>;
   for (int64_t i = T::Number(); i < int64_t{*view.num_segments}; i += T::Count()) {
@@ -57,7 +57,7 @@ __global__ void ReturnKernel(SegmentsView view, const ReturnedTable* tables, flo
   }
 }
 
-// What a rank has sent of a part.
+// The floats that a rank has sent of a part.
 struct SentFloats {
   const void* from;
   float* to;
@@ -82,11 +82,11 @@ __global__ void GatherKernel(Requests<SentFloats> sent, FloatType type) {
 // The inputs of some tables of one width.
 struct Group {
   std::vector<SegmentRequest> requests;
-  std::vector<ReturnedTable> tables;  // of each
+  std::vector<ReturnedTable> tables;  // of each request
   int64_t num_rows = 0;
   int64_t num_ids = 0;
 
-  // Adds the inputs of a table, whose rows they share, if there is room for them.
+  // Adds the inputs of a table, which share its rows, if they fit.
   bool Add(const std::vector<SegmentRequest>& inputs, const ReturnedTable& table) {
     int64_t ids = num_ids;
     for (const SegmentRequest& each : inputs) ids += each.gradient.bags.num_ids;

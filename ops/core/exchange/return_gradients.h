@@ -1,4 +1,5 @@
-// The backward pass of a lookup over ranks: gradients go back to where the rows came from.
+// ReturnGradients: the backward pass of a lookup over ranks, which sends gradients to the rows'
+// owners.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_RETURN_GRADIENTS_H_
 
@@ -14,20 +15,20 @@
 
 namespace keras_sparse {
 
-// Merges the gradients of the outputs into one of each reply row, and puts them where the replies
-// lay.
+// Merges the gradients of the outputs into one per reply row, and writes them in the layout of the
+// replies.
 //   output_grads  (num_inputs) each (num_bags, dim), of one type
-//   scale         what they are multiplied with
+//   scale         factor of the gradients
 //   columns       of the floats that are written
-// REQUIRES: CheckInputs
+// REQUIRES: CheckInputs returned OK
 void ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                      const std::vector<CombinedInput>& inputs,
                      const std::vector<GradientRows>& output_grads, float scale,
                      const std::vector<std::vector<ResponseColumns>>& columns, Executor* executor);
 
-// Puts what came from all ranks behind each other, for each of the layout's own parts.
-//   floats       (num_ranks) the gradients that a rank has sent
-//   served_rows  (num_parts, num_ranks) how many rows of each part; row-major
+// Concatenates the gradients received from all ranks, for each of the layout's own parts.
+//   floats       (num_ranks) the gradients that each rank has sent
+//   served_rows  (num_parts, num_ranks) number of rows of each part; row-major
 //   grads        (num_parts) each (rows of all ranks, num_columns)
 void GatherGradients(const ExchangeLayout& layout, const std::vector<const float*>& floats,
                      const int64_t* served_rows, const std::vector<float*>& grads,
@@ -35,8 +36,8 @@ void GatherGradients(const ExchangeLayout& layout, const std::vector<const float
 
 namespace cuda_impl {
 
-// The same on a GPU, which is given the work: the same bits, into floats of any type and from
-// such. Inputs and `served_rows` are in the CPU's memory, all else is in the GPU's.
+// On a GPU, these functions enqueue work with the same bits, to and from floats of any type. Inputs
+// and `served_rows` are in host memory, all else is in the GPU's.
 Status ReturnGradients(const ExchangeLayout& layout, const ResponseRows& rows,
                        const std::vector<CombinedInput>& inputs,
                        const std::vector<GradientRows>& output_grads, float scale,

@@ -17,7 +17,7 @@ constexpr int64_t kCountWords = 4;
 constexpr int64_t kWordsPerId = 2;
 constexpr int64_t kBytesPerWord = 4;
 
-// Of a mathematical division: not below 0.
+// The remainder of a floored division: never negative.
 uint32_t ShardOf(int64_t key, size_t num_shards) {
   const auto n = static_cast<int64_t>(num_shards);
   return static_cast<uint32_t>((key % n + n) % n);
@@ -27,7 +27,7 @@ bool MayPool(const Bags& bags) {
   return bags.combiner != Combiner::kNone && bags.weights == nullptr;
 }
 
-// What the rank of its shard knows an id by.
+// Returns the id by which the rank of its shard knows an id.
 int64_t LocalId(const ExchangedTable& table, int64_t id) {
   if (!table.by_rows || table.input_dim < 0) return id;
   return table.IsOutside(id) ? -1 : id / static_cast<int64_t>(table.num_shards());
@@ -95,8 +95,8 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
 
 void RowRequest::JoinIds() {
   for (Table& table : tables_) {
-    // Those that can only be asked for as rows come first, then those with the smallest bags: what
-    // of a later one are rows already is known when its form is chosen.
+    // Inputs that can only request rows come first, then those with the smallest bags. So the rows
+    // already requested are known when a later input chooses its form.
     std::stable_sort(table.inputs.begin(), table.inputs.end(), [&](size_t a, size_t b) {
       const auto hotness = [&](const Bags& bags) {
         if (!MayPool(bags)) return 0.0;
@@ -163,7 +163,7 @@ void RowRequest::ChooseForm(size_t t) {
   }
   const auto may_pool = [&](size_t i) { return MayPool(requests_[i].bags); };
   if (std::none_of(table.inputs.begin(), table.inputs.end(), may_pool)) return;
-  // How many rows each input would add to those that the inputs before it ask for.
+  // How many rows each input would add to the rows that earlier inputs request.
   std::vector<int64_t> ends;
   ends.reserve(table.inputs.size());
   for (const size_t i : table.inputs)
@@ -185,7 +185,7 @@ int64_t RowRequest::BytesOfBags(size_t t, size_t input) const {
   const Table& table = tables_[t];
   const ExchangedTable& exchanged = layout_.tables[t];
   const Bags& bags = requests_[input].bags;
-  // A bag has a part in each shard that it has an id in.
+  // A bag has a part in each shard that contains one of its ids.
   std::vector<int64_t> last_bag(table.shards.size(), -1);
   int64_t num_parts = 0;
   for (int64_t b = 0; b < bags.num_bags; ++b) {

@@ -1,4 +1,5 @@
-// The first half of a lookup over ranks: which rows this rank needs, and from whom.
+// RowRequest: the first half of a lookup over ranks, which decides which rows to request from which
+// rank.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_ROW_REQUEST_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_ROW_REQUEST_H_
 
@@ -23,34 +24,36 @@ struct RequestInput {
   Bags bags;
 };
 
-// A rank asks each rank that has a part of a table for rows of its distinct ids, whatever the
-// number of inputs and occurrences; of a table that counts occurrences for those of the ids'
-// entries (see DistinctIds), which all get rows and gradients of their own. For an input with a
-// combiner and without weights it asks for the sums of its bags instead where that takes fewer
-// bytes there and back: the vectors of bags against the rows, which the gradients pass once more.
+// A rank requests the rows of its distinct ids from each rank that has a part of a table. The
+// numbers of inputs and occurrences do not matter. If a table counts occurrences, the rank requests
+// rows for all entries of the ids (see DistinctIds); each entry gets a row and a gradient of its
+// own. For an input with a combiner and without weights, it requests the sums of the bags instead
+// if this needs fewer bytes in both directions: the vectors of bags, compared with the rows and
+// their gradients.
 //
-// A block of a request is, after its header, for each part of the rank that it goes to
-//   u, s, b, p     numbers of ids, of rows wanted, of bags and of ids in bags, a word each
-//   ids     (u)    of which the first s are wanted as rows; two words each
-//   lengths (b)    ids of each bag
-//   bags    (p)    the places of their ids among the u
-// and the reply to it has, in the same order, s rows and b sums. Reply rows are numbered table by
-// table, from shard to shard.
+// The block of a request has, after its header, for each part of the rank that receives it
+//   u, s, b, p     numbers of ids, of rows requested, of bags and of ids in bags, one word each
+//   ids     (u)    the first s are requested as rows; two words each
+//   lengths (b)    number of ids of each bag
+//   bags    (p)    positions of their ids among the u
+// The reply has, in the same order, s rows and b sums. Reply rows are numbered table by table, and
+// within a table shard by shard.
 class RowRequest {
  public:
-  // InvalidArgument for an id outside a static table or ill-formed bags; ResourceExhausted for more
-  // words, of the request or its reply, than ranks may send: see CheckNumWords.
-  // `layout` and what `inputs` point to must outlive the request.
+  // Returns InvalidArgument for an id outside a static table or ill-formed bags. Returns
+  // ResourceExhausted for more words, of the request or its reply, than ranks may send: see
+  // CheckNumWords. `layout` and the buffers of `inputs` must outlive the request.
   static Status Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
                        FloatType wire_type, Executor* executor,
                        std::unique_ptr<RowRequest>* request);
 
-  // Of the block that goes to a rank, and of its reply.
+  // Words of the block for a rank, and of its reply.
   int64_t num_words(size_t rank) const;
   int64_t num_reply_words(size_t rank) const;
 
-  // How the reply rows of an input are used: with a combiner, bag b of its output is the sum of
-  // those at [splits[b], splits[b + 1]), times scales[b]; without, each of them is a row of it.
+  // How an input uses the reply rows. With a combiner, bag b of its output is the sum of the rows
+  // at [splits[b], splits[b + 1]), times scales[b]; without one, each position is a row of its
+  // output.
   int64_t num_positions(size_t input) const;
 
   struct InputResult {
@@ -59,18 +62,18 @@ class RowRequest {
     float* scales;        // (num_bags), null without a combiner or with weights
   };
   struct Result {
-    std::vector<Word*> blocks;  // (num_ranks) what goes to each
+    std::vector<Word*> blocks;  // (num_ranks) the block for each rank
     std::vector<InputResult> inputs;
-    int64_t* reply_rows;  // (num_tables, num_ranks): how many are of which rank's shard; row-major
+    int64_t* reply_rows;  // (num_tables, num_ranks): rows of each rank's shard; row-major
   };
   void Write(const Result& result, Executor* executor) const;
 
  private:
-  // What is asked of one shard of a table's rows.
+  // The request for one shard of a table's rows.
   struct Shard {
-    std::vector<int64_t> ids;  // as their rank knows them; none if they are all of the table's
+    std::vector<int64_t> ids;  // as their rank knows them; empty if they are all of the table's ids
     int64_t num_ids = 0;
-    int64_t num_single = 0;  // wanted as rows
+    int64_t num_single = 0;  // requested as rows
     int64_t first_reply_row = 0;
     std::vector<int32_t> lengths;  // of bags
     std::vector<int32_t> places;   // of the bags' ids
@@ -80,22 +83,22 @@ class RowRequest {
     int64_t num_words() const;
   };
   struct Table {
-    std::vector<size_t> inputs;       // those that are looked up in it, in the order of their ids
-    std::vector<int64_t> joined_ids;  // theirs, if there are several
+    std::vector<size_t> inputs;       // inputs that are looked up in it, in the order of their ids
+    std::vector<int64_t> joined_ids;  // their ids, if there are several
     const int64_t* ids = nullptr;     // (num_ids)
     int64_t num_ids = 0;
     std::vector<int64_t> entry_ids;   // in the order of DistinctIds
-    std::vector<uint32_t> first_use;  // (entries) where in ids it is first
+    std::vector<uint32_t> first_use;  // (entries) first position in ids
     std::vector<uint32_t> entry_of;   // (num_ids)
-    std::vector<uint32_t> shard_of;   // (entries); none if there is one
-    std::vector<uint32_t> place_of;   // (entries) among the ids of its shard; none if in order
+    std::vector<uint32_t> shard_of;   // (entries); empty for a single shard
+    std::vector<uint32_t> place_of;   // (entries) position in the shard's ids; empty if in order
     std::vector<Shard> shards;
   };
   struct Input {
     bool wants_bags = false;
     int64_t first_id = 0;  // in its table's ids
-    // If it wants bags: the shard that sums each part of a bag, which of its bags that is, and
-    // where the parts of each bag begin.
+    // If the input requests bags: the shard that sums each part of a bag, the part's number among
+    // the shard's bags, and the start of each bag's parts.
     std::vector<uint32_t> part_shards;
     std::vector<uint32_t> parts;
     std::vector<int64_t> splits;
@@ -106,11 +109,12 @@ class RowRequest {
 
   void JoinIds();
   void FindDistinct(Executor* executor);
-  // These look at one table.
+  // Each of these handles one table.
   void ChooseForm(size_t t);
   void AssignPlaces(size_t t);
   void AskForBags(const Table& table, size_t input, std::vector<Shard>* shards);
-  // Bytes there and back of the sums of an input's bags, beyond those of the distinct ids.
+  // Returns the bytes, in both directions, of the sums of an input's bags, beyond those of the
+  // distinct ids.
   int64_t BytesOfBags(size_t t, size_t input) const;
 
   void WriteInput(size_t input, const InputResult& result) const;
@@ -118,7 +122,7 @@ class RowRequest {
 
   const ExchangeLayout& layout_;
   FloatType wire_type_;
-  int64_t bytes_per_float_;  // there in a row, and back in its gradient
+  int64_t bytes_per_float_;  // in a row and in its gradient
   std::vector<RequestInput> requests_;
   std::vector<Table> tables_;
   std::vector<Input> inputs_;

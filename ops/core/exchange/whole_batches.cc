@@ -35,7 +35,7 @@ Status CheckOwnBatch(const ExchangeLayout& layout, const std::vector<int64_t>& n
 Status CheckWholeBatches(const ExchangeLayout& layout, const std::vector<Block>& blocks,
                          int64_t* num_own_samples) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckBlocks(layout, blocks));
-  size_t first = layout.num_ranks;  // that has a batch
+  size_t first = layout.num_ranks;  // first rank with a batch
   int64_t num_samples = 0;
   for (size_t r = 0; r < layout.num_ranks; ++r) {
     if (layout.parts_of_rank[r].empty()) continue;

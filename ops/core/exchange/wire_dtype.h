@@ -1,4 +1,4 @@
-// Floats as ranks send them: as they are, or in half as many bytes.
+// Floats as ranks send them: in float32, or in half as many bytes.
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_DTYPE_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_WIRE_DTYPE_H_
 
@@ -11,13 +11,14 @@
 
 namespace keras_sparse {
 
-// "float32", "float16" or "bfloat16".
+// `name` is "float32", "float16" or "bfloat16".
 Status ParseWireType(const std::string& name, FloatType* type);
 
-// Words of n floats: two of the smaller ones share one.
+// Returns the words of n floats: two 16-bit floats share a word.
 int64_t FloatWords(FloatType type, int64_t n);
 
-//   floats  (n)    words  (FloatWords(type, n))
+//   floats  (n)
+//   words   (FloatWords(type, n))
 void EncodeFloats(FloatType type, const float* floats, int64_t n, Word* words);
 void DecodeFloats(FloatType type, const Word* words, int64_t n, float* floats);
 

@@ -11,10 +11,10 @@ int64_t BlocksBegin(int64_t offset) {
 }
 int64_t BlocksEnd(int64_t offset) { return BlocksBegin(offset + DirectFile::kBlockBytes - 1); }
 
-// Memory of whole blocks, which a thread keeps from call to call.
+// Memory of whole blocks, which a thread reuses for all calls.
 class Blocks {
  public:
-  // Null if there is no memory.
+  // Returns null if there is no memory.
   char* OfSize(int64_t bytes) {
     if (bytes > bytes_) {
       std::free(data_);
@@ -48,7 +48,7 @@ Status DirectFile::Write(int64_t offset, const char* data, int64_t bytes) {
   if (blocks == nullptr) return NoMemory(BlocksEnd(end) - begin);
   const int64_t before = offset - begin;
   if (before == 0) {
-    // Nothing stands before it in its block.
+    // The write starts at the beginning of its block.
   } else if (begin == tail_begin_ && before <= static_cast<int64_t>(tail_.size())) {
     std::memcpy(blocks, tail_.data(), static_cast<size_t>(before));
   } else {

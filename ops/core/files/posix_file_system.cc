@@ -44,11 +44,11 @@ class PosixFile : public File {
       const ssize_t written =
           ::pwrite(descriptor_, data + done, static_cast<size_t>(bytes - done), offset + done);
       if (written < 0 && errno == EINTR) continue;
-      // Of blocks (see DirectFile) the rest is written from the last whole one on.
+      // A file of blocks (see DirectFile) continues at the last whole block.
       const int64_t taken = written / block_bytes_ * block_bytes_;
       if (taken <= 0) {
         int error = written < 0 ? errno : ENOSPC;
-        // The system cuts what goes beyond the greatest file to bytes that are no blocks.
+        // At the maximum file size, the system shortens a write to bytes that are not whole blocks.
         if (error == EINVAL && IsBeyondLimit(offset + bytes)) error = EFBIG;
         return FailureAt("write", path_, offset + done, error);
       }
@@ -84,7 +84,7 @@ class PosixFile : public File {
   int64_t block_bytes_;
 };
 
-// flock belongs to the open file, so that it goes with the process however that ends.
+// flock belongs to the open file, so that it ends with the process, however the process ends.
 class PosixLock : public FileSystem::Lock {
  public:
   PosixLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
@@ -104,7 +104,7 @@ class PosixLock : public FileSystem::Lock {
 
 class PosixFileSystem : public FileSystem {
  public:
-  // Each segment of each table is an open file, and what a process may have by default is few.
+  // Each segment of each table is an open file, and the default limit of a process is low.
   PosixFileSystem() : process_(::getpid()) {
     rlimit files;
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -124,7 +124,7 @@ class PosixFileSystem : public FileSystem {
     if (descriptor < 0) {
       const int error = errno;
       if (error != EINVAL) return FailedCall("create", path, error);
-      (void)::unlink(path.c_str());  // which is there, but not open
+      (void)::unlink(path.c_str());  // the file exists, but is not open
       return FailedPrecondition("'" + path + "' cannot be opened with O_DIRECT");
     }
     *file = std::make_unique<DirectFile>(
@@ -193,7 +193,7 @@ class PosixFileSystem : public FileSystem {
       if (descriptor < 0) return FailedCall("open", path, errno);
       auto taken = std::make_unique<PosixLock>(path, descriptor);
       const int error = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-      // Whoever had it may have removed the file between the two calls.
+      // The previous holder may have removed the file between the two calls.
       if (error == 0 && taken->IsInPlace()) {
         *lock = std::move(taken);
         return Status::Ok();
@@ -213,7 +213,7 @@ class PosixFileSystem : public FileSystem {
  private:
   static constexpr int kCreate = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
 
-  // A forked child ends objects that it has not made; their files are its parent's.
+  // A forked child destroys objects that its parent has created; their files are the parent's.
   bool IsForked() const { return ::getpid() != process_; }
   static Status NotOurs(const std::string& path) {
     return FailedPrecondition("'" + path + "' is for the process to remove that made it");
@@ -225,7 +225,7 @@ class PosixFileSystem : public FileSystem {
 }  // namespace
 
 FileSystem* FileSystem::Posix() {
-  // Objects that a forked child has not made keep their parent's.
+  // Objects created before a fork keep the parent's file system.
   return OfThisProcess<PosixFileSystem>();
 }
 

@@ -17,8 +17,8 @@ namespace keras_sparse {
 namespace {
 
 constexpr char kLockName[] = "/keras_sparse.lock";
-// Of the folder of a table, and of the empty file beside it that says that it was made here: a
-// storage path may hold folders of the user's, whatever their names.
+// Prefixes of a table's folder, and of the empty file beside it that marks it as created here: a
+// storage path may contain folders of the user's, whatever their names.
 constexpr char kTablePrefix[] = "keras_sparse-table-";
 constexpr char kMarkerPrefix[] = "keras_sparse.own-";
 
@@ -39,7 +39,7 @@ Status NoPlaceForFiles(const Status& status) {
                     status.message());
 }
 
-// Of all paths in use, and of making and ending their roots.
+// Guards all paths in use, and the creation and removal of their roots.
 Mutex& RootsMutex() {
   static auto* mutex = new Mutex();
   return *mutex;
@@ -51,24 +51,25 @@ Mutex& RootsMutex() {
 struct StorageFolder::Root {
   FileSystem* const file_system;
   const std::string path;
-  const bool is_made;     // and not a folder that was there
-  const int64_t process;  // a child that is forked from it must leave the files alone
+  const bool is_made;     // created here, not a folder that already existed
+  const int64_t process;  // a forked child must not touch the files
   std::unique_ptr<FileSystem::Lock> lock GUARDED_BY(RootsMutex()) = nullptr;
-  // Of what others have left, since it was locked.
+  // Whether the files of other processes were removed since the path was locked.
   bool is_clear GUARDED_BY(RootsMutex()) = false;
   bool is_gone GUARDED_BY(RootsMutex()) = false;
   int64_t num_made GUARDED_BY(RootsMutex()) = 0;
   std::set<std::string> folders GUARDED_BY(RootsMutex()) = {};  // of the tables
 
-  // Who removes the path under the process lets others have it: then it is taken anew, and what
-  // they have left there goes.
+  // If someone removes the path under the process, others may use it: the process locks it again,
+  // and removes the files that they have left.
   Status HoldLock() REQUIRES(RootsMutex());
   Status MakeFolder(std::string* folder) REQUIRES(RootsMutex());
-  // The marker stays with a folder that cannot be removed, for the next process to do it.
+  // If a folder cannot be removed, its marker stays, so that the next process removes it.
   Status RemoveFolder(const std::string& folder) REQUIRES(RootsMutex());
-  // Leaves the path to others.
+  // Leaves the path to other processes.
   void Leave() REQUIRES(RootsMutex());
-  // Forked children would hold the locks, too, and for longer than this process where it is killed.
+  // Otherwise forked children would hold the locks too, and beyond the death of this process if it
+  // is killed.
   static void UnlockInChildren();
 
   static std::map<std::string, std::shared_ptr<Root>>& All() REQUIRES(RootsMutex()) {
@@ -79,11 +80,11 @@ struct StorageFolder::Root {
 
 namespace {
 
-// Tables that live until the process ends are not always ended by it: their files must go all the
-// same.
+// Tables that live until the process ends are not always destroyed by it: their files must still be
+// removed.
 struct RemoveFoldersAtExit {
   ~RemoveFoldersAtExit() {
-    BackgroundPool::StopAll();  // or it would write between what is being removed
+    BackgroundPool::StopAll();  // otherwise the pool would write files that are being removed
     StorageFolder::RemoveAll();
   }
 };
@@ -98,7 +99,7 @@ void StorageFolder::RemoveAll() {
     if (root->HoldLock().ok()) {
       for (const std::string& folder : root->folders) (void)root->RemoveFolder(folder);
     }
-    root->is_gone = true;  // what stands there from now on may be another process's
+    root->is_gone = true;  // files there may now be another process's
     root->Leave();
   }
 }
@@ -196,7 +197,7 @@ Status StorageFolder::Make(FileSystem* file_system, const std::string& storage_p
 StorageFolder::~StorageFolder() {
   const MutexLock one_at_a_time(RootsMutex());
   if (root_->process != ::getpid() || root_->is_gone) return;
-  // What cannot be removed now is removed by the next process that locks the path.
+  // Files that cannot be removed now are removed by the next process that locks the path.
   if (root_->HoldLock().ok()) (void)root_->RemoveFolder(path_);
   root_->folders.erase(path_);
   if (!root_->folders.empty()) return;

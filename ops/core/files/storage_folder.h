@@ -1,4 +1,4 @@
-// Where the tables of a process keep files.
+// StorageFolder: where the tables of a process keep files.
 #ifndef KERAS_SPARSE_OPS_CORE_FILES_STORAGE_FOLDER_H_
 #define KERAS_SPARSE_OPS_CORE_FILES_STORAGE_FOLDER_H_
 
@@ -10,19 +10,20 @@
 
 namespace keras_sparse {
 
-// The folder of one table below a storage path. It goes, with everything in it, when the object
-// ends; with the last one below a path the lock goes, and the path itself if it was made here and
-// is empty then.
+// The folder of one table below a storage path. The destructor removes it with its content. The
+// last folder below a path also releases the lock, and removes the path if it was created here and
+// is empty.
 //
-// A process locks a storage path with its first table there. What it finds below it in folders of
-// tables was left behind by a process that was killed, and is removed: in those that have a marker
-// beside them, as a folder of such a name may be the user's. Where the path has been
-// removed under the process and another process has made it anew, the files there are that one's.
+// A process locks a storage path with its first table there. It then removes table folders that a
+// killed process has left below the path. It removes only folders with a marker beside them,
+// because other folders of such a name may be the user's. If the path is removed under the process
+// and created again by another process, the files there belong to that process.
 //
 // Thread safety: Make and the destructor may be called from any thread.
 class StorageFolder {
  public:
-  // FailedPrecondition if another process uses the path, also one that this was forked from.
+  // Returns FailedPrecondition if another process uses the path, including the parent of a forked
+  // process.
   static Status Make(FileSystem* file_system, const std::string& storage_path,
                      std::unique_ptr<StorageFolder>* folder);
   ~StorageFolder();
@@ -31,7 +32,7 @@ class StorageFolder {
 
   const std::string& path() const { return path_; }
 
-  // Removes the folders of all tables that are left, as the process ends.
+  // Removes the folders of all remaining tables when the process ends.
   static void RemoveAll();
 
  private:

@@ -7,7 +7,7 @@
 namespace keras_sparse {
 namespace {
 
-// To exactly this number: what a tier holds is counted.
+// Resizes to exactly this capacity, because a tier's memory is counted.
 template <typename T>
 void ResizeTo(int64_t num_rows, std::vector<T>* rows) {
   rows->reserve(static_cast<size_t>(num_rows));
@@ -15,7 +15,7 @@ void ResizeTo(int64_t num_rows, std::vector<T>* rows) {
   rows->shrink_to_fit();
 }
 
-// The one whose last use lies furthest back.
+// The row whose last use is longest ago is the coldest.
 class LeastRecentlyUsed : public CacheStrategy {
  public:
   void Resize(int64_t num_rows) override { ResizeTo(num_rows, &last_); }
@@ -35,7 +35,8 @@ class LeastRecentlyUsed : public CacheStrategy {
   std::vector<uint32_t> last_;
 };
 
-// The one with the fewest updates since it came in, of these the least recently used.
+// The row with the fewest updates since it was added is the coldest; among equals, the least
+// recently used.
 class LeastFrequentlyUsed : public CacheStrategy {
  public:
   void Resize(int64_t num_rows) override { ResizeTo(num_rows, &rows_); }

@@ -58,7 +58,7 @@ Status DenseArrayTier::FindOrCreate(const int64_t* keys, int64_t n, float** reco
 Status DenseArrayTier::Relayout(const RecordLayout& layout, int64_t step, Executor* executor) {
   HugeBuffer buffer;
   KERAS_SPARSE_RETURN_IF_ERROR(AllocateRows(num_rows_, layout, &buffer));
-  // In pieces, each given back once it is copied, so that the table never needs its size twice.
+  // In pieces, each freed once it is copied, so that the table never needs twice its memory.
   const int64_t piece = std::max<int64_t>(1, kRelayoutBytes / layout_.record_bytes());
   for (int64_t first = 0; first < num_rows_; first += piece) {
     const int64_t last = std::min(num_rows_, first + piece);

@@ -1,4 +1,4 @@
-// The first tier of a static table: row i stands at position i.
+// DenseArrayTier: the first tier of a static table; row i is at position i.
 #ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_DENSE_ARRAY_TIER_H_
 #define KERAS_SPARSE_OPS_CORE_FIRST_TIER_DENSE_ARRAY_TIER_H_
 
@@ -47,8 +47,8 @@ class DenseArrayTier : public FirstTier {
   int64_t num_rows_;
   RecordLayout layout_;
   HugeBuffer buffer_;
-  // (num_rows) once changes are tracked. A byte a row, as rows that stand side by side belong to
-  // different parts and threads.
+  // (num_rows) once changes are tracked. One byte per row, because threads write to neighbouring
+  // rows, which belong to different parts.
   std::vector<char> is_changed_;
 };
 

@@ -15,7 +15,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int kMaxTierShardBits = 6;
-// A smaller share of a limit would be mostly what a shard is beside its rows.
+// With a smaller share of a limit, a shard's overhead would exceed its rows.
 constexpr int64_t kLeastShardBytes = int64_t{256} << 10;
 constexpr int64_t kNanosecondsPerTierRow = 20;
 
@@ -57,7 +57,7 @@ void HashTableTier::PrefetchIndex(const int64_t* keys, int64_t n) const {
 }
 
 void HashTableTier::FindRows(const int64_t* keys, int64_t n, Shard** shards, uint32_t* rows) const {
-  // Step by step for all keys, so that the waits of the keys overlap.
+  // Each step runs for all keys, so that their cache misses overlap.
   std::array<HashIndex::Start, kBlockRows> starts;
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t hash = HashKey(keys[i]);
@@ -93,7 +93,7 @@ Status HashTableTier::FindOrCreate(const int64_t* keys, int64_t n, float** recor
     if (created[i]) {
       const Status allocated = Allocate(shard, &row);
       if (!allocated.ok()) {
-        // No row without content stays behind.
+        // Leave no row without content.
         for (int64_t j = 0; j < i; ++j) {
           if (created[j]) Erase(keys[j]);
         }
@@ -113,7 +113,7 @@ Status HashTableTier::Allocate(Shard* shard, uint32_t* row) {
   RecordSlabs& rows = shard->rows;
   if (shard->order == nullptr) return rows.Allocate(row);
   if (rows.is_full() && !rows.is_limited()) {
-    // An index grows and shrinks a little as rows come and go.
+    // An index grows and shrinks a little as rows are created and erased.
     const int64_t beside = shard->bytes() + shard->index.bytes() / 8;
     const int64_t rows_bytes = rows.capacity() * layout_.record_bytes() + rows.next_chunk_bytes();
     if (beside + rows_bytes > limit_.bytes >> shard_bits_) rows.Limit(&shard->overflow);
@@ -170,12 +170,12 @@ void HashTableTier::Drop(const Excess& excess, Shard* shard) {
   }
   RecordSlabs& rows = shard->rows;
   if (rows.capacity() <= rows.limit()) return;
-  // The rows that are left beyond the limit move into the room that there is now below it.
+  // The remaining rows beyond the limit move into the space that is now free below it.
   rows.CloseOverflow();
   std::vector<int64_t> keys;
   std::vector<uint32_t> held;
   for (int64_t at = 0; at >= 0;) at = shard->index.AppendSegment(at, &keys, &held);
-  // The index is made anew: it has room for all the keys that were here.
+  // The index is rebuilt, because the old one has room for all previous keys.
   shard->index = HashIndex(shard_bits_, static_cast<int64_t>(keys.size()));
   for (size_t i = 0; i < keys.size(); ++i) {
     uint32_t row = held[i];
@@ -229,7 +229,7 @@ Status HashTableTier::DemoteExcess(Executor* executor, const PutRecords& put) {
     }
   });
   if (!keys.empty()) KERAS_SPARSE_RETURN_IF_ERROR(put(keys, std::move(records)));
-  // Also where nothing leaves: rows that were erased have made room for those beyond the limit.
+  // Even if no row is demoted: erased rows have made room for those beyond the limit.
   executor->ParallelFor(num_shards, cost, [&](int64_t begin, int64_t end) {
     for (auto s = static_cast<size_t>(begin); s < static_cast<size_t>(end); ++s) {
       Drop(excess[s], shards_[s].get());
@@ -277,8 +277,8 @@ Status HashTableTier::Relayout(const RecordLayout& layout, int64_t step, Executo
                           }
                         });
   KERAS_SPARSE_RETURN_IF_ERROR(status);
-  for (const auto& shard : laid_out.shards_) shard->num_started = 0;  // they were here before
-  // The shards leave first: they point into the arena they came with.
+  for (const auto& shard : laid_out.shards_) shard->num_started = 0;  // these rows are not new
+  // Shards are replaced first, because they point into the old arena.
   shards_ = std::move(laid_out.shards_);
   arena_ = std::move(laid_out.arena_);
   layout_ = layout;

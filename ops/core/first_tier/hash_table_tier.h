@@ -1,4 +1,5 @@
-// The first tier of a dynamic table: any int64 key, rows appear as they are created.
+// HashTableTier: the first tier of a dynamic table, with any int64 keys; rows are created on
+// demand.
 #ifndef KERAS_SPARSE_OPS_CORE_FIRST_TIER_HASH_TABLE_TIER_H_
 #define KERAS_SPARSE_OPS_CORE_FIRST_TIER_HASH_TABLE_TIER_H_
 
@@ -16,15 +17,15 @@
 
 namespace keras_sparse {
 
-// Cut into 64 key shards by the top bits of the key's hash, into fewer if its limit is small; a
-// shard has an index and its records, and nothing in it is shared but the arena. Of a limit each
-// shard has an equal share, and its own order of rows.
+// Divided into 64 key shards by the top bits of the key's hash, or fewer if its limit is small. A
+// shard has an index and its records; shards share only the arena. Each shard has an equal share of
+// a limit, and its own order of rows.
 class HashTableTier : public FirstTier {
  public:
-  // InvalidArgument if there is no such strategy.
+  // Returns InvalidArgument if there is no such strategy.
   static Status Open(const RecordLayout& layout, const TierLimit& limit,
                      std::unique_ptr<FirstTier>* tier);
-  // Without a limit.
+  // Creates a tier without a limit.
   explicit HashTableTier(const RecordLayout& layout) : HashTableTier(layout, TierLimit()) {}
 
   int max_partition_bits() const override { return shard_bits_; }
@@ -56,7 +57,7 @@ class HashTableTier : public FirstTier {
   void DropAll() { MakeShards(); }
 
  private:
-  // On its own cache lines, so that threads at work on neighbours do not slow each other.
+  // On its own cache lines, to avoid false sharing between threads.
   struct alignas(kCacheLineBytes) Shard {
     Shard(Arena* arena, int64_t record_bytes, int shard_bits)
         : index(shard_bits), rows(arena, record_bytes) {}
@@ -71,10 +72,10 @@ class HashTableTier : public FirstTier {
     RecordSlabs rows;
     std::unique_ptr<CacheStrategy> order;  // null without a limit
     Arena overflow;                        // of the rows beyond the limit
-    int64_t num_started = 0;               // rows made in this update
-    std::vector<bool> is_changed;  // by row, as far as it goes; none if changes are not tracked
+    int64_t num_started = 0;               // rows created in this update
+    std::vector<bool> is_changed;  // by row, may be shorter; empty if changes are not tracked
   };
-  // What leaves a shard.
+  // Rows to demote from a shard.
   struct Excess {
     std::vector<int64_t> keys;
     std::vector<uint32_t> rows;
@@ -85,7 +86,7 @@ class HashTableTier : public FirstTier {
   bool is_limited() const { return limit_.bytes != INT64_MAX; }
   Shard& ShardOf(uint64_t hash) const { return *shards_[TopBits(hash, shard_bits_)]; }
   void MakeShards();
-  // The shard and the row of each key, HashIndex::kNoRow where there is none.
+  // Finds the shard and the row of each key, HashIndex::kNoRow for none.
   //   keys, shards, rows  (n), n <= kBlockRows
   void FindRows(const int64_t* keys, int64_t n, Shard** shards, uint32_t* rows) const;
   int64_t ScanRows(bool changed, int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
@@ -97,20 +98,20 @@ class HashTableTier : public FirstTier {
   RecordLayout layout_;
   TierLimit limit_;
   int shard_bits_;
-  uint32_t now_ = 0;  // updates begun
+  uint32_t now_ = 0;  // number of updates begun
   bool tracks_changes_ = false;
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<Shard>> shards_;
 };
 
-// The first tier of a table whose rows are used in a GPU's memory. On the CPU rows are on their way
-// alone: those that an import writes are here until they go to the tier below, which is the GPU's
-// memory. Otherwise it is empty.
+// The first tier of a table whose rows are used in a GPU's memory. In host memory rows are only in
+// transit: imported rows wait here until they are demoted to the GPU's memory, which is the tier
+// below. Otherwise it is empty.
 class StagingTier : public HashTableTier {
  public:
   explicit StagingTier(const RecordLayout& layout) : HashTableTier(layout) {}
 
-  // All rows are too many.
+  // Demotes all rows.
   Status DemoteExcess(Executor* executor, const PutRecords& put) override;
 };
 

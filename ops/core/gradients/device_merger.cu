@@ -14,7 +14,7 @@ namespace {
 // Lanes that add the gradients of an id.
 constexpr int kSumLanes = 8;
 
-// Which of the sorted ids are among the first few of their run.
+// Marks the sorted ids that are among the first max_entries of their run.
 __global__ void MarkEntriesKernel(int64_t n, const uint32_t* begins, const uint32_t* num_runs,
                                   int64_t max_entries, uint8_t* are_entries) {
   for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) {
@@ -23,7 +23,7 @@ __global__ void MarkEntriesKernel(int64_t n, const uint32_t* begins, const uint3
 }
 
 //   begins   where runs of equal ids begin
-//   entries  of which the first of a run is the run's; `begins` itself if a run has one entry
+//   entries  the first entry of a run is the run's; `begins` itself if each run has one entry
 __global__ void NumberIdsKernel(const uint32_t* places, int64_t n, const uint32_t* begins,
                                 const uint32_t* num_runs, const uint32_t* entries,
                                 const uint32_t* num_entries, uint32_t* numbers) {
@@ -135,7 +135,7 @@ Status DeviceMerger::Write(const std::vector<GradientMerger::Result>& results) c
         RowSegments::Make({{gradient, sorted_[i].numbers.data(), n}}, device_, &segments));
     Launch(CopyIdsKernel, BlocksFor(*device_, n), kBlock, device_->stream(), sorted_[i].ids.data(),
            sorted_[i].entries.data(), n, results[i].ids);
-    if (gradient.max_entries > 1) {  // sums are written to first entries alone
+    if (gradient.max_entries > 1) {  // sums are written only to first entries
       Launch(FillKernel, BlocksFor(*device_, n * gradient.dim), kBlock, device_->stream(),
              results[i].values, n * gradient.dim, kEmptySum);
     }

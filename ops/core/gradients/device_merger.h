@@ -1,4 +1,4 @@
-// Merging on a GPU: one gradient sum a distinct id, in its first entry.
+// DeviceMerger: merges gradients on a GPU, one gradient sum per distinct id, in its first entry.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_DEVICE_MERGER_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_DEVICE_MERGER_H_
 
@@ -13,26 +13,26 @@
 
 namespace keras_sparse::cuda_impl {
 
-// What GradientMerger does, with its sums, for gradients in a GPU's memory. Distinct ids come in
-// their order.
+// Computes what GradientMerger computes, with the same sums, for gradients in a GPU's memory.
+// Distinct ids are sorted.
 class DeviceMerger {
  public:
-  // Finds the distinct ids, and waits for the device to say how many there are. InvalidArgument for
-  // row_splits that do not rise. What gradients point to must outlive the merger.
+  // Finds the distinct ids, and waits for the device to read their number. Returns InvalidArgument
+  // for row_splits that do not rise. The buffers of gradients must outlive the merger.
   static Status Create(const std::vector<OutputGradient>& gradients, Device* device,
                        DeviceMerger* merger);
 
   int64_t num_entries(size_t gradient) const { return num_entries_[gradient]; }
 
-  // Gives the device the work to write the results, all in its memory.
+  // Enqueues work on the device to write the results, all in its memory.
   Status Write(const std::vector<GradientMerger::Result>& results) const;
 
  private:
-  // The ids of a gradient, in order.
+  // The ids of a gradient, sorted.
   struct SortedIds {
     DeviceArray<int64_t> ids;
-    DeviceArray<uint32_t> entries;  // the places of those that have an entry
-    DeviceArray<uint32_t> numbers;  // of each id as it came: that of its first entry
+    DeviceArray<uint32_t> entries;  // positions of the ids that have an entry
+    DeviceArray<uint32_t> numbers;  // for each id in input order: the number of its first entry
   };
 
   //   num_entries  (1) in the GPU's memory

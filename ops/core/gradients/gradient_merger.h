@@ -1,4 +1,4 @@
-// Merging: one gradient sum a distinct id, in its first entry.
+// GradientMerger: merges gradients, one gradient sum per distinct id, in its first entry.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_MERGER_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_MERGER_H_
 
@@ -17,25 +17,25 @@ namespace keras_sparse {
 class GradientSource;
 
 // An id of a table that counts occurrences has several entries (see DistinctIds): its first one has
-// the sum and the others kEmptySum, so that the sum of all of them is the same in bits, and their
-// norm. A count beside the ids would get lost: TensorFlow, which adds up the gradients of a table's
-// lookups, and loops that clip or scale them pass on ids and values alone.
+// the sum, the others kEmptySum. So the sum over all entries has the same bits, and the same norm.
+// A separate count would get lost: TensorFlow, which sums the gradients of a table's lookups, and
+// training loops that clip or scale gradients pass on only ids and values.
 //
 // Merges the gradients of many lookups in three steps, so that the caller can allocate the result
-// when its size is known. No lock, no atomic and no sum whose order depends on the threads: each
+// once its size is known. Uses no lock, no atomic and no sum whose order depends on threads: each
 // part of the keys belongs to one thread, which adds an id's gradients in input order.
 class GradientMerger {
  public:
   GradientMerger();
   ~GradientMerger();
 
-  // Finds the distinct ids. What gradients point to must outlive the merger.
+  // Finds the distinct ids. The buffers of gradients must outlive the merger.
   static Status Create(const std::vector<OutputGradient>& gradients, Executor* executor,
                        std::unique_ptr<GradientMerger>* merger);
 
   int64_t num_entries(size_t gradient) const;
 
-  // Where the result of one gradient goes.
+  // The destination of one gradient's result.
   //   ids     (num_entries)
   //   values  (num_entries, dim): the derivative of the loss by the row of each id
   struct Result {

@@ -40,7 +40,7 @@ std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradien
 void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n,
                              float* sums) const {
   if (!grads_.are_floats()) return ScatterDecoded(names, numbers, n, sums);
-  // Not the members themselves, which might change with each sum for all that a compiler knows.
+  // Local copies, because to the compiler the members might change with each sum.
   const float* grads = grads_.FloatRow(0);
   const float* coefficients = coefficients_.get();
   const uint32_t* bag_of = bag_of_.get();
@@ -53,7 +53,7 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
                 dim, sums + int64_t{numbers[i]} * dim);
     }
   };
-  // Loops over the columns of the usual widths are unrolled.
+  // Unrolls the loops over the columns of the usual widths.
   switch (dim_) {
     case 4:
       return scatter(std::integral_constant<int64_t, 4>());
@@ -91,7 +91,7 @@ GradientSource::GradientSource(const OutputGradient& gradient)
   const Bags& bags = gradient.bags;
   if (bags.combiner == Combiner::kNone) return;
   const auto num_ids = static_cast<size_t>(bags.num_ids);
-  // Not vectors, which would write zeros first.
+  // Arrays, because vectors would write zeros first.
   bag_of_.reset(new uint32_t[num_ids]);
   if (bags.weights != nullptr || bags.combiner != Combiner::kSum) {
     coefficients_.reset(new float[num_ids]);
@@ -99,8 +99,8 @@ GradientSource::GradientSource(const OutputGradient& gradient)
 }
 
 void GradientSource::FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag) {
-  // In whole vectors: what is too much of one, the next bag writes over. A loop over the few ids of
-  // a bag would cost a mispredicted branch each.
+  // Writes whole vectors: the next bag overwrites the excess of the previous one. A loop over the
+  // few ids of a bag would cost one mispredicted branch per bag.
   constexpr int64_t kVector = 8;
   const int64_t last = bags.row_splits[last_bag];
   for (int64_t b = first_bag; b < last_bag; ++b) {

@@ -1,4 +1,4 @@
-// Where the gradients of an op's ids are read from.
+// GradientSource: reads the gradients of an op's ids.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_SOURCE_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_SOURCE_H_
 
@@ -18,21 +18,21 @@
 namespace keras_sparse {
 
 // The gradient of the id at position p is coefficients[p] * grads[bag_of[p]]. It is never written
-// out for each id: that would be hotness times the bytes. Without coefficients the bag is all that
-// is to be known of an id, so that it is known by its bag, and else by its position.
+// for each id, which would need hotness times the bytes. Without coefficients an id's name is its
+// bag, because nothing else is needed; with coefficients its name is its position.
 class GradientSource {
  public:
-  // One a gradient, whose `grads` must outlive it.
-  // REQUIRES: gradient.bags.Check() of each
+  // Returns one source per gradient, whose `grads` must outlive it.
+  // REQUIRES: gradient.bags.Check() returned OK for each
   static std::vector<GradientSource> Make(const std::vector<OutputGradient>& gradients,
                                           Executor* executor);
 
   int64_t dim() const { return dim_; }
 
-  // The names of ids (see IdList), by which the methods below know them.
+  // The names of ids (see IdList) that the methods below take.
   const uint32_t* names() const { return counts_once() ? bag_of_.get() : nullptr; }
 
-  // The gradient of an id, if it lies somewhere as floats; else null.
+  // Returns the gradient of an id if it is stored as float32; else null.
   const float* Find(uint32_t name) const {
     return counts_once() && grads_.are_floats() ? grads_.FloatRow(name) : nullptr;
   }
@@ -42,7 +42,7 @@ class GradientSource {
     PrefetchBytes(grads_.Row(Bag(name)), BytesToPrefetch(bytes, bytes));
   }
 
-  // sum = the gradients of these ids added in their order; there is at least one.
+  // Computes sum = the gradients of these ids added in order; there is at least one.
   //   names  (n)    sum  (dim)
   void Sum(const uint32_t* names, int64_t n, float* sum) const {
     if (!grads_.are_floats()) return SumDecoded(names, n, sum);
@@ -62,8 +62,8 @@ class GradientSource {
     }
   }
 
-  // sums[numbers[i]] += the gradient of id i, one after the other: what Sum gives where all begin
-  // as kEmptySum.
+  // Adds the gradient of id i to sums[numbers[i]], in order: the result of Sum if all sums start as
+  // kEmptySum.
   //   names    (n), or null for 0, 1, 2, ...
   //   numbers  (n)
   //   sums     (more than the largest number, dim)
@@ -72,21 +72,21 @@ class GradientSource {
  private:
   explicit GradientSource(const OutputGradient& gradient);
 
-  // Whether each id counts once in its bag: the gradient of the bag is that of the id.
+  // Whether each id counts once in its bag, so that its gradient is the bag's.
   bool counts_once() const { return coefficients_ == nullptr; }
   uint32_t Bag(uint32_t name) const { return counts_once() ? name : bag_of_[name]; }
   float Coefficient(uint32_t name) const { return counts_once() ? 1.0f : coefficients_[name]; }
 
-  // Sum and Scatter where gradients are not floats.
+  // Implement Sum and Scatter for gradients that are not float32.
   void SumDecoded(const uint32_t* names, int64_t n, float* sum) const;
   void ScatterDecoded(const uint32_t* names, const uint32_t* numbers, int64_t n, float* sums) const;
 
-  // Fills in what belongs to the ids of bags [first_bag, last_bag).
+  // Fills the values of the ids of bags [first_bag, last_bag).
   void FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag);
 
   GradientRows grads_;  // of bags
   int64_t dim_;
-  std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids), null without bags: its own position
+  std::unique_ptr<uint32_t[]> bag_of_;     // (num_ids); null without bags: the id's position
   std::unique_ptr<float[]> coefficients_;  // (num_ids), null if all are 1
 };
 

@@ -1,4 +1,4 @@
-// What the backward pass of a lookup gets.
+// OutputGradient: the input of a lookup's backward pass.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_OUTPUT_GRADIENT_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_OUTPUT_GRADIENT_H_
 
@@ -9,8 +9,8 @@
 
 namespace keras_sparse {
 
-// What the sum of a row's gradients begins with: added to it, every number stays what it is. So a
-// zero alone keeps its sign, whatever it is multiplied with and whatever is summed beside it.
+// The initial value of a sum of a row's gradients: adding any number to it returns that number. So
+// a lone zero keeps its sign, whatever its factor and whatever is summed beside it.
 constexpr float kEmptySum = -0.0f;
 
 // The gradient of a lookup's output.
@@ -19,7 +19,7 @@ struct OutputGradient {
   Bags bags;
   GradientRows grads;  // (bags.num_bags, dim)
   int64_t dim;
-  int64_t max_entries = 1;  // of an id, once they are merged: see DistinctIds
+  int64_t max_entries = 1;  // per id, after merging: see DistinctIds
 };
 
 }  // namespace keras_sparse

@@ -1,4 +1,4 @@
-// The gradients of a step's distinct ids, part by part.
+// PartitionGradients: the gradients of a step's distinct ids, part by part.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_PARTITION_GRADIENTS_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_PARTITION_GRADIENTS_H_
 
@@ -10,36 +10,36 @@
 
 namespace keras_sparse {
 
-// The gradient of a distinct id is the sum of those of its occurrences, in input order. There are
-// two ways to it, with the same result, bit for bit:
+// The gradient of a distinct id is the sum of its occurrences' gradients, in input order. Two
+// methods give the same bits:
 //
-// - Scattered: each gradient is added to the sum of its id as it comes. Gradients are read once and
-//   in order, but the sums of all distinct ids are written at random: they have to stay in the
-//   processor's caches.
-// - Gathered: the occurrences of an id are found, and added up when its gradient is asked for.
+// - Scattered: each gradient is added to the sum of its id. Gradients are read once and in order,
+//   but the sums of all distinct ids are written at random, so they must stay in the processor's
+//   caches.
+// - Gathered: the occurrences of an id are found, and added when its gradient is requested.
 //   Gradients are read at random, but an id that occurs once needs no sum.
 //
-// Meant to be used again and again by one thread: its memory stays.
+// Meant to be reused by one thread, because it keeps its memory.
 class PartitionGradients {
  public:
   //   ids       (n)
-  //   names     (n) by which `source`, which must outlive the use of this, knows them; null means
+  //   names     (n) of these ids in `source`, which must outlive the use of this object; null means
   //             0, 1, 2, ...
   //   num_rows  see IdGrouper::Number
-  //   in_order  whether these are all ids of the source, whose gradients are then read in order
+  //   in_order  whether these are all ids of the source, so that gradients are read in order
   void Find(const GradientSource& source, const int64_t* ids, const uint32_t* names, int64_t n,
             int64_t num_rows, bool in_order);
 
   int64_t num_unique() const { return groups_.num_unique(); }
   const int64_t* unique_ids() const { return groups_.unique_ids(); }
 
-  // (num_unique) how often each distinct id came, until the next Find.
+  // (num_unique) the number of occurrences of each distinct id, until the next Find.
   const uint32_t* CountOccurrences();
 
-  // Starts bringing the gradient of distinct id `u` towards the processor.
+  // Prefetches the gradient of distinct id `u`.
   void Prefetch(int64_t u) const;
 
-  // Points at the gradients of distinct ids, until the next call.
+  // Returns pointers to the gradients of distinct ids, valid until the next call.
   //   uniques, gradients  (n), n <= kBlockRows
   void Get(const int64_t* uniques, int64_t n, const float** gradients);
 
@@ -48,7 +48,7 @@ class PartitionGradients {
   IdGrouper groups_;
   int64_t num_ids_ = 0;
   bool scattered_ = false;
-  // Scattered: of all distinct ids, by number; gathered: of the ids last asked for.
+  // Scattered: of all distinct ids, by number. Gathered: of the ids of the last call.
   std::vector<float> sums_;
   std::vector<uint32_t> occurrences_;  // by number
 };

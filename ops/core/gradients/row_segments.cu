@@ -10,22 +10,22 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Lanes that write what is to be known of a bag's ids.
+// Lanes that write the values of a bag's ids.
 constexpr int kBagLanes = 8;
-// A block sums this many columns of a long segment, and loads so many of its gradients at a time:
-// by these lanes, with two warps beside them.
+// Columns of a long segment that a block sums, and gradients that it loads at a time, by these
+// lanes, with two more warps.
 constexpr int kLongColumns = 16;
 constexpr int kLongIds = 256;
 constexpr int kLoaders = 256;
 constexpr int kLongBlock = kLoaders + 2 * kWarp;
 
-// Where the parts of requests begin, on the device, and which is whose.
+// Where the parts of requests begin, on the device, and the request of each part.
 struct RequestParts {
   Parts ids;
   Parts bags;
 };
 
-// The row of each id among those of all requests.
+// Writes the row of each id among the rows of all requests.
 __global__ void RowsKernel(SegmentsView view, RequestParts parts, uint32_t* rows) {
   for (int64_t i = LaneOfKernel(); i < view.num_ids; i += LanesOfKernel()) {
     const int r = parts.ids.Find(i);
@@ -35,7 +35,7 @@ __global__ void RowsKernel(SegmentsView view, RequestParts parts, uint32_t* rows
   }
 }
 
-// What GradientSource::FillBags does, for requests with bags, whose splits have been checked.
+// Does what GradientSource::FillBags does, for requests with bags, whose splits have been checked.
 //   coefficients  (num_ids) or null
 __global__ void BagsKernel(SegmentsView view, RequestParts parts, uint32_t* bag_of,
                            float* coefficients) {
@@ -55,7 +55,7 @@ __global__ void BagsKernel(SegmentsView view, RequestParts parts, uint32_t* bag_
   }
 }
 
-// What BagsKernel wrote says of gradients, in the order of rows. Ids without bags are their own.
+// Orders the gradients that BagsKernel has found by row. An id without bags is its own bag.
 __global__ void OrderKernel(SegmentsView view, RequestParts parts, const uint32_t* places,
                             const uint32_t* bag_of, const float* coefficient_of,
                             const void** gradients, float* coefficients) {
@@ -69,7 +69,7 @@ __global__ void OrderKernel(SegmentsView view, RequestParts parts, const uint32_
   }
 }
 
-// The segments of more than kLongSegment ids, in any order.
+// Finds the segments of more than kLongSegment ids, in any order.
 __global__ void FindLongKernel(SegmentsView view, uint32_t* segments, uint32_t* num_segments) {
   for (int64_t i = LaneOfKernel(); i < int64_t{*view.num_segments}; i += LanesOfKernel()) {
     const Segment segment = SegmentAt(view, i);
@@ -79,16 +79,16 @@ __global__ void FindLongKernel(SegmentsView view, uint32_t* segments, uint32_t* 
   }
 }
 
-// Gradients of a long segment on their way into its sum, by chunk: each has the place that the one
-// before the last had.
+// Gradients of a long segment that are being summed, by chunk: each chunk reuses the memory of the
+// one before the last.
 struct LongChunks {
   const void* rows[2][kLongIds];  // where gradients are
   float coefficients[2][kLongIds];
   float gradients[2][kLongIds][kLongColumns];
 };
 
-// Some columns of a long segment. What is read again and again is here, and not in memory that
-// might have changed.
+// Some columns of a long segment. Holds values that are read repeatedly, instead of reading them
+// from memory that might change.
 struct LongPiece {
   FloatType type;
   bool counts_once;
@@ -110,7 +110,7 @@ struct LongPiece {
 
   __device__ int64_t num_chunks() const { return (end - begin + kLongIds - 1) / kLongIds; }
   __device__ int64_t FirstOf(int64_t chunk) const { return begin + chunk * kLongIds; }
-  // Ids of a chunk; 0 if there is none of the number.
+  // Returns the number of ids in a chunk; 0 if there is no such chunk.
   __device__ int SizeOf(int64_t chunk) const {
     if (chunk < 0 || chunk >= num_chunks()) return 0;
     const int64_t left = end - FirstOf(chunk);
@@ -121,7 +121,7 @@ struct LongPiece {
   }
 };
 
-// By a warp: where the gradients of a chunk are, all at once.
+// For a warp: finds the gradients of a chunk, all at once.
 template <bool kCountsOnce>
 __device__ void FindChunk(const SegmentsView& view, const LongPiece& piece, int64_t chunk,
                           LongChunks* chunks) {
@@ -144,7 +144,7 @@ __device__ void FindChunk(const SegmentsView& view, const LongPiece& piece, int6
   }
 }
 
-// By kLoaders lanes: brings the gradients of a chunk that was found, all at once.
+// For kLoaders lanes: loads the gradients of a chunk that was found, all at once.
 template <bool kAreFloats>
 __device__ void LoadChunk(const LongPiece& piece, int64_t chunk, int lane, LongChunks* chunks) {
   constexpr int kStep = kLoaders / kLongColumns;
@@ -170,7 +170,7 @@ __device__ void LoadChunk(const LongPiece& piece, int64_t chunk, int lane, LongC
   }
 }
 
-// By a warp: adds a chunk's gradients in their order, a lane a column.
+// For a warp: adds a chunk's gradients in order, one lane per column.
 __device__ void AddChunk(const LongPiece& piece, int64_t chunk, const LongChunks& chunks,
                          float* sum) {
   constexpr int kLoads = 16;
@@ -186,8 +186,8 @@ __device__ void AddChunk(const LongPiece& piece, int64_t chunk, const LongChunks
   }
 }
 
-// Sums kLongColumns columns of a long segment, by a block: one warp adds up a chunk of gradients in
-// their order, while others load the next one, and one finds those of the one after it.
+// For a block: sums kLongColumns columns of a long segment. One warp adds a chunk of gradients in
+// order, while others load the next chunk, and one warp finds the chunk after that.
 __device__ void SumLong(const SegmentsView& view, const LongPiece& piece, float* to) {
   LongChunks& chunks = SharedOfBlock<LongChunks>();
   const int lane = static_cast<int>(threadIdx.x);
@@ -209,7 +209,7 @@ __device__ void SumLong(const SegmentsView& view, const LongPiece& piece, float*
   to[piece.first_column + Tile<kWarp>::Lane()] = sum;
 }
 
-// Of kLongSegment ids and more, at most one segment that is longer begins among them: the last.
+// Among kLongSegment consecutive ids, at most one longer segment begins: the last.
 __global__ void LongSegmentsKernel(SegmentsView view, const uint32_t* segments,
                                    const uint32_t* num_segments, int64_t dim, float* sums) {
   const int64_t pieces = (dim + kLongColumns - 1) / kLongColumns;
@@ -220,7 +220,8 @@ __global__ void LongSegmentsKernel(SegmentsView view, const uint32_t* segments,
   }
 }
 
-// Whether gradients of each request are added as they are: those of all that share its rows.
+// Returns whether gradients of each request are added unscaled, which is the same for all requests
+// that share rows.
 std::vector<uint8_t> CountOnce(const std::vector<SegmentRequest>& requests) {
   std::vector<uint8_t> count_once;
   for (size_t first = 0, r = 0; r < requests.size(); ++r) {

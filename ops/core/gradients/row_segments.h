@@ -1,4 +1,4 @@
-// The gradients of an op's ids, gathered by row in a GPU's memory.
+// RowSegments: the gradients of an op's ids, grouped by row in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_ROW_SEGMENTS_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_ROW_SEGMENTS_H_
 
@@ -17,44 +17,42 @@ struct SegmentRequest {
   OutputGradient gradient;  // all of it in the GPU's memory; grads with their stride
   const uint32_t* found;    // (gradient.bags.num_ids) the row of each id, kNoHbmRow for none
   int64_t num_rows;         // of the table
-  // Whether it is of the rows of the request before it, after whose ids its own come.
+  // Whether the request is for the rows of the previous request; its ids then follow those ids.
   bool shares_rows = false;
 };
 
-// As kernels see them. The rows of all requests are numbered one after the other: a segment is one
-// row with its ids, in the order in which they came. What is said of its gradients but for where
-// they are, their type and width and whether they count once, is the same for all requests that
-// share its rows. Ids without a row make one more segment at the
-// end, of row `num_rows`.
+// Segments as kernels see them. Rows of all requests are numbered consecutively. A segment is one
+// row with its ids, in input order. Requests that share rows also share the type and width of their
+// gradients, and whether they count once; only the addresses differ. Ids without a row form one
+// more segment at the end, with row `num_rows`.
 struct SegmentsView {
   const SegmentRequest* requests;  // (num_requests)
-  const uint8_t* count_once;       // (num_requests) whether gradients are added as they are
+  const uint8_t* count_once;       // (num_requests) whether gradients are added unscaled
   const int64_t* first_rows;       // (num_requests + 1)
   int num_requests;
   int64_t num_ids;
-  const uint32_t* rows;          // (num_ids) of each id, sorted
-  const uint32_t* begins;        // (num_segments) where each begins in `rows`
+  const uint32_t* rows;          // (num_ids) the row of each id, sorted
+  const uint32_t* begins;        // (num_segments) start of each segment in `rows`
   const uint32_t* num_segments;  // (1)
-  // The gradient of an id's bag, in the order of `rows`, and what that is multiplied with. See
-  // GradientSource.
+  // The gradient of each id's bag, in the order of `rows`, and its coefficient. See GradientSource.
   const void* const* gradients;  // (num_ids)
-  const float* coefficients;     // (num_ids) or null, if no request has any but ones
-  // (num_ids / kLongSegment + 1, dim): the sums of the segments of more than kLongSegment ids, each
-  // at the place begin / kLongSegment, which no other one has.
+  const float* coefficients;     // (num_ids) or null, if all are ones
+  // (num_ids / kLongSegment + 1, dim): the sums of segments with more than kLongSegment ids, each
+  // at position begin / kLongSegment, which is unique.
   const float* long_sums;
 };
 
-// So many gradients are left to one tile; more of them to a block.
+// Gradients of a segment that one tile sums; a block sums longer segments.
 constexpr uint32_t kLongSegment = 256;
 
 class RowSegments {
  public:
-  // The most ids of all requests, and one more than the most rows.
+  // Maximum number of ids of all requests, and one more than the maximum number of rows.
   static constexpr int64_t kMost = (int64_t{1} << 32) - 1;
 
-  // The work to find them.
-  // REQUIRES: one dim; one type of gradients that share rows; no more ids, and fewer rows, than
-  // kMost; sound bags (CheckBags)
+  // Enqueues the work to find the segments.
+  // REQUIRES: all requests have the same dim; requests that share rows have one type of gradients;
+  // at most kMost ids, and fewer rows than kMost; sound bags (CheckBags)
   static Status Make(const std::vector<SegmentRequest>& requests, Device* device,
                      RowSegments* segments);
 

@@ -1,4 +1,4 @@
-// What a lane of a kernel makes of the gradients of a row.
+// SumSegment: sums the gradients of a row in a lane of a kernel.
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_SEGMENT_SUM_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_SEGMENT_SUM_H_
 
@@ -12,7 +12,7 @@ namespace keras_sparse::cuda_impl {
 
 // One segment: the ids of one row.
 struct Segment {
-  uint32_t row;   // among those of all requests
+  uint32_t row;   // among the rows of all requests
   int64_t begin;  // of its ids, in `rows`
   int64_t end;
 };
@@ -24,27 +24,29 @@ __device__ inline Segment SegmentAt(const SegmentsView& view, int64_t number) {
   return {view.rows[begin], begin, end};
 }
 
-// The request of a row, the last one of several; num_requests for the row of ids that have none.
+// Returns the request of a row, the last one of several; num_requests for the segment of ids
+// without a row.
 __device__ inline int RequestOf(const SegmentsView& view, uint32_t row) {
   if (int64_t{row} >= view.first_rows[view.num_requests]) return view.num_requests;
   return Parts{view.first_rows, view.num_requests}.Find(row);
 }
 
-// Whether the gradient of a bag is that of each of its ids.
+// Returns whether the gradient of a bag is that of each of its ids.
 KERAS_SPARSE_HOST_DEVICE inline bool CountsOnce(const Bags& bags) {
   return bags.combiner == Combiner::kNone ||
          (bags.combiner == Combiner::kSum && bags.weights == nullptr && bags.scales == nullptr);
 }
 
-// A gradient, from one column on.
+// Loads a gradient, starting with a column.
 template <bool kAreFloats, int kFloats>
 __device__ Floats<kFloats> LoadOf(FloatType type, const void* gradient, int64_t column) {
   if constexpr (kAreFloats) return Load<kFloats>(static_cast<const float*>(gradient) + column);
   return LoadAny<kFloats>(type, gradient, column);
 }
 
-// What a sum adds for the id at a place of `rows`.
-//   kAreFloats  what the type says, which loads that are to overlap must not wait to learn
+// Returns the summand of the id at a position of `rows`.
+//   kAreFloats  whether the type is float32, known at compile time so that overlapping loads need
+//               not wait for the type
 template <bool kAreFloats, int kFloats>
 __device__ Floats<kFloats> GradientAt(const SegmentsView& view, FloatType type, bool counts_once,
                                       int64_t at, int64_t column) {
@@ -54,12 +56,12 @@ __device__ Floats<kFloats> GradientAt(const SegmentsView& view, FloatType type, 
   return gradient;
 }
 
-// The sum of a segment of a few gradients.
+// Sums a segment of a few gradients.
 template <bool kAreFloats, int kFloats>
 __device__ Floats<kFloats> SumShort(const SegmentsView& view, int request, const Segment& segment,
                                     int64_t column) {
   constexpr int kInFlight = 4;
-  // Which need not be read for each.
+  // Read once, not for each gradient.
   const FloatType type = view.requests[request].gradient.grads.type;
   const bool counts_once = view.count_once[request] != 0;
   Floats<kFloats> sum;
@@ -78,7 +80,7 @@ __device__ Floats<kFloats> SumShort(const SegmentsView& view, int request, const
   return sum;
 }
 
-// The sum of a segment's gradients, from one column on.
+// Returns the sum of a segment's gradients, starting with a column.
 //   request  RequestOf its row
 template <int kFloats>
 __device__ Floats<kFloats> SumSegment(const SegmentsView& view, int request, const Segment& segment,

@@ -45,7 +45,7 @@ Status Bags::Check() const {
 }
 
 std::vector<int64_t> CutBags(const Bags& bags, int64_t ids_per_run) {
-  // A bag weighs its ids and one, for an empty bag is work too.
+  // A bag weighs its ids plus one, because an empty bag is work too.
   const auto weight_before = [&bags](int64_t bag) {
     return (bags.combiner == Combiner::kNone ? bag : bags.row_splits[bag]) + bag;
   };

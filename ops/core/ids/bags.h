@@ -15,7 +15,7 @@ namespace keras_sparse {
 //   kSum   sum(w * r)
 //   kMean  sum(w * r) / sum(w)
 //   kSqrtN sum(w * r) / sqrt(sum(w * w))
-// An empty bag, or one whose divisor is 0, gives zeros. kNone does not pool.
+// An empty bag, or one whose divisor is 0, returns zeros. kNone does not pool.
 enum class Combiner { kNone, kSum, kMean, kSqrtN };
 
 Status ParseCombiner(const std::string& name, Combiner* combiner);
@@ -26,16 +26,16 @@ struct Bags {
   int64_t num_bags = 0;                 // with kNone: num_ids
   const int64_t* row_splits = nullptr;  // (num_bags + 1); bag b has ids [splits[b], splits[b + 1])
   const float* weights = nullptr;       // (num_ids) or null
-  // (num_bags) what Scale gives, where that is no matter of these bags alone; else null.
+  // (num_bags) the results of Scale, if they depend on more than these bags; else null.
   const float* scales = nullptr;
 
-  // InvalidArgument unless the splits rise from 0 to num_ids and num_ids and num_bags are
+  // Returns InvalidArgument unless the splits rise from 0 to num_ids, and num_ids and num_bags are
   // below 2^32.
   Status Check() const;
-  // The same without a look at the splits, which may be in a GPU's memory.
+  // As Check, without reading the splits, which may be in a GPU's memory.
   Status CheckSizes() const;
 
-  // What a pooled sum of bag b is multiplied with.
+  // Returns the factor of the pooled sum of bag b.
   KERAS_SPARSE_HOST_DEVICE float Scale(int64_t bag) const {
     if (scales != nullptr) return scales[bag];
     if (combiner == Combiner::kNone || combiner == Combiner::kSum) return 1;
@@ -51,7 +51,7 @@ struct Bags {
     return 1 / (combiner == Combiner::kMean ? total : Sqrt(total));
   }
 
-  // The gradient with respect to the weights of the ids of bags [first_bag, last_bag).
+  // Computes the gradient with respect to the weights of the ids of bags [first_bag, last_bag).
   //   grads  (num_ids) each id's product of its row and the gradient of its bag's output; in place
   KERAS_SPARSE_HOST_DEVICE void FinishWeightsGradient(int64_t first_bag, int64_t last_bag,
                                                       float* grads) const {
@@ -74,7 +74,7 @@ struct Bags {
   }
 };
 
-// Cuts the bags into runs of similar work: run i is [cuts[i], cuts[i + 1]).
+// Divides the bags into runs of similar work: run i is [cuts[i], cuts[i + 1]).
 std::vector<int64_t> CutBags(const Bags& bags, int64_t ids_per_run);
 
 }  // namespace keras_sparse

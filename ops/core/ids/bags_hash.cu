@@ -6,10 +6,10 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Numbers that a warp adds up by itself.
+// Numbers that one warp sums.
 constexpr int64_t kNumbers = 2048;
 
-// One of the two kinds, or none.
+// A list of one of the two kinds, or an empty one.
 struct ListToHash {
   const int64_t* numbers;
   const float* floats;
@@ -20,7 +20,7 @@ struct ListToHash {
 __device__ unsigned long long SumOfWarp(unsigned long long sum) {
   using T = Tile<kWarp>;
   for (int half = kWarp / 2; half > 0; half /= 2) sum += T::FromLane(sum, T::Lane() + half);
-  return sum;  // of lane 0
+  return sum;  // valid on lane 0
 }
 
 __global__ void HashListsKernel(Requests<ListToHash> requests) {

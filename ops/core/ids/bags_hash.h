@@ -1,4 +1,4 @@
-// A hash of a lookup's ids, bags and weights, the same wherever these lie.
+// BagsHash: a hash of a lookup's ids, bags and weights, the same in host and GPU memory.
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_BAGS_HASH_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_BAGS_HASH_H_
 
@@ -13,19 +13,19 @@
 
 namespace keras_sparse {
 
-// 128 bits of a list: two sums over what each number and its place give, so that lanes may share
-// the work in any way. A list of none has zeros.
+// 128 bits of a list: two sums over a value of each number and its position, so that lanes may
+// divide the work in any way. An empty list hashes to zeros.
 struct ListHash {
   unsigned long long low = 0;
   unsigned long long high = 0;
 
   KERAS_SPARSE_HOST_DEVICE void Add(uint64_t number, int64_t place) {
-    // The number is mixed before its place is added: no other number of another place is the same
-    // sum, but by chance.
+    // The number is mixed before its position is added, so that no other number and position
+    // systematically have the same sum.
     const uint64_t mixed =
         Mix(Mix(number) + 0x9e3779b97f4a7c15ULL * static_cast<uint64_t>(place + 1));
     low += mixed;
-    high += mixed * (mixed >> 32 | mixed << 32);  // no sum of these follows from that of the others
+    high += mixed * (mixed >> 32 | mixed << 32);  // neither sum can be derived from the other
   }
   KERAS_SPARSE_HOST_DEVICE void Add(float number, int64_t place) {
     uint32_t bits = 0;
@@ -37,7 +37,7 @@ struct ListHash {
   }
 
  private:
-  // What ends MurmurHash3 (Appleby, public domain): each bit decides about all others.
+  // The finalizer of MurmurHash3 (Appleby, public domain): each bit affects all others.
   KERAS_SPARSE_HOST_DEVICE static uint64_t Mix(uint64_t bits) {
     bits ^= bits >> 33;
     bits *= 0xff51afd7ed558ccdULL;
@@ -49,7 +49,7 @@ struct ListHash {
 
 struct BagsHash {
   ListHash ids;
-  ListHash row_splits;  // of bags that are pooled
+  ListHash row_splits;  // of pooled bags
   ListHash weights;
 };
 
@@ -63,7 +63,7 @@ BagsHash HashOf(const BagsToHash& lists);
 
 namespace cuda_impl {
 
-// The same of lists in the GPU's memory, for which it waits.
+// Hashes lists in the GPU's memory; waits for the GPU.
 Status HashOf(const std::vector<BagsToHash>& lists, Device* device, std::vector<BagsHash>* hashes);
 
 }  // namespace cuda_impl

@@ -1,4 +1,4 @@
-// Whether the row_splits of bags in a GPU's memory are sound.
+// CheckBags: checks the row_splits of bags in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_CHECK_BAGS_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_CHECK_BAGS_H_
 
@@ -17,7 +17,7 @@ struct BagIds {
   int64_t begin;
   int64_t end;
 
-  // Whether the splits at a bag are as Bags::Check asks, seen from there.
+  // Returns whether the splits of a bag satisfy Bags::Check, as far as this bag shows.
   KERAS_SPARSE_HOST_DEVICE bool AreSound(const Bags& bags, int64_t bag) const {
     const bool begins = bag > 0 || begin == 0;
     const bool ends = bag + 1 < bags.num_bags || end == bags.num_ids;
@@ -30,8 +30,8 @@ struct BagsToCheck {
   IdChecks* checks;  // in the GPU's memory
 };
 
-// Gives the device the work to find bags whose splits do not rise from 0 to the number of ids: the
-// first one stands in the checks once it is done.
+// Enqueues work on the device to find bags whose splits do not rise from 0 to the number of ids.
+// When the work is done, the checks hold the first one.
 Status CheckBags(const std::vector<BagsToCheck>& all, Device* device);
 
 }  // namespace keras_sparse::cuda_impl

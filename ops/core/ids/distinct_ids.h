@@ -1,4 +1,4 @@
-// The distinct ids of many lists, and where each of them occurs.
+// DistinctIds: the distinct ids of many lists, and their occurrences.
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_DISTINCT_IDS_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_DISTINCT_IDS_H_
 
@@ -14,20 +14,20 @@
 
 namespace keras_sparse {
 
-// What is made of a list has an entry for each distinct id, or, where its `max_entries` says so, as
-// many entries of an id as it occurs, but no more than these, one behind the other. Who gets the
-// entries can then tell how often an id came, up to that number.
+// A list's result has one entry for each distinct id. If the list's `max_entries` allows more, an
+// id has as many consecutive entries as occurrences, up to `max_entries`. Receivers can then count
+// occurrences up to that number.
 //
-// Found part by part, where equal ids are in the same part: no lock, no atomic, and an order that
+// Works part by part, with equal ids in the same part: needs no lock and no atomic, and the order
 // does not depend on the threads.
 class DistinctIds {
  public:
-  // Some of a list's distinct ids: those whose entries are from number `first_entry` on.
+  // Some of a list's distinct ids; their entries start with number `first_entry`.
   struct Part {
     size_t list;
     int64_t index;  // of the list's parts
     int64_t first_entry;
-    int64_t max_entries;  // of an id
+    int64_t max_entries;  // per id
     IdGrouper groups;
 
     int64_t num_entries(int64_t u) const {
@@ -36,7 +36,7 @@ class DistinctIds {
     int64_t num_entries() const;
   };
 
-  // The lists must outlive this.
+  // The lists must outlive the object.
   DistinctIds(const std::vector<IdList>& lists, Executor* executor);
 
   int64_t num_entries(size_t list) const { return num_entries_[list]; }

@@ -1,4 +1,4 @@
-// What kernels see of ids that a table in a GPU's memory has no row for.
+// IdChecks: what kernels report about ids for which a table in a GPU's memory has no row.
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_ID_CHECKS_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_ID_CHECKS_H_
 
@@ -11,17 +11,17 @@
 
 namespace keras_sparse {
 
-// In the GPU's memory, one a request of an op. The CPU hears of a refusal when it next waits for
-// the GPU.
+// In the GPU's memory, one per request of an op. The CPU learns of a rejected id when it next waits
+// for the GPU.
 struct IdChecks {
   static constexpr unsigned long long kNone = ~0ull;
 
-  // The first id that the table does not own, whatever lane came first.
+  // The first id that the table does not own, whichever lane came first.
   unsigned long long refused_place = kNone;
   int64_t refused_id = 0;
-  // Where row_splits do not rise from 0 to the number of ids, the first bag that shows it.
+  // The first bag at which row_splits do not rise from 0 to the number of ids.
   unsigned long long refused_bag = kNone;
-  // Ids outside a table that reads such as zeros, and ids that a dynamic one has no row for.
+  // Ids outside a table that reads them as zeros, and ids without a row in a dynamic table.
   unsigned long long num_outside = 0;
   unsigned long long num_missing = 0;
 
@@ -29,7 +29,8 @@ struct IdChecks {
     return refused_place != kNone || refused_bag != kNone;
   }
 
-  // Keeps the id of a refused place, once all ids of an op have been seen, if it is one of these.
+  // Stores the id of the rejected position if it is one of these ids. To be called after all ids of
+  // an op have been checked.
   //   ids  (num_ids)
   KERAS_SPARSE_HOST_DEVICE void NameRefused(const int64_t* ids, int64_t num_ids,
                                             const OwnedKeys& owned) {
@@ -38,15 +39,15 @@ struct IdChecks {
     if (!owned.Hold(id)) refused_id = id;
   }
 
-  // The error of bags that were refused; ok if none was.
-  //   of  whose they are, for the message
+  // Returns an error for the first rejected bag, or OK.
+  //   of  suffix of the message that names the bags' owner
   Status BagsStatus(const std::string& of = "") const {
     if (refused_bag == kNone) return Status::Ok();
     return InvalidArgument("`row_splits` must rise from 0 to the number of ids" + of +
                            ". Received: a bag that does not, at row_splits[" +
                            std::to_string(refused_bag) + "]");
   }
-  // The error of what was refused; ok if nothing was.
+  // Returns an error for the first rejected id or bag, or OK.
   Status ToStatus(const std::string& table, const OwnedKeys& owned) const {
     KERAS_SPARSE_RETURN_IF_ERROR(BagsStatus(", for table '" + table + "'"));
     if (refused_place == kNone) return Status::Ok();

@@ -49,8 +49,8 @@ void IdGrouper::NumberHashed(const int64_t* ids) {
   while (num_slots < 4 * size) num_slots *= 2;
   slots_.assign(num_slots, 0);
 
-  // Whether an id is new is a coin toss in skewed data, and a branch on it half of the time: each
-  // id is written down as the next new one, and an empty slot is one that has its place.
+  // In skewed data an id is new about half of the time, which a branch would mispredict. Instead,
+  // each id is written as the next new one, and an empty slot is one that gets this position.
   const size_t mask = num_slots - 1;
   uint32_t num_unique = 0;
   for (size_t i = 0; i < size; ++i) {
@@ -82,7 +82,7 @@ void IdGrouper::Sort(const uint32_t* positions) {
   for (size_t i = 0; i < numbers_.size(); ++i) {
     order_[next[numbers_[i]]++] = positions == nullptr ? static_cast<uint32_t>(i) : positions[i];
   }
-  // Each has moved to where the occurrences of the one after it begin.
+  // Each offset has moved to where the next id's occurrences begin.
 }
 
 }  // namespace keras_sparse

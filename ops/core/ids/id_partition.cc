@@ -9,8 +9,8 @@ namespace keras_sparse {
 namespace {
 
 // Few enough that the working set of a part stays near the second-level cache, and that an op has
-// parts for every thread. A table whose ids are one part is spared the sort, which costs more than
-// a working set somewhat too large.
+// parts for every thread. A table with one part skips the sort, which costs more than a working set
+// that is somewhat too large.
 constexpr int64_t kMaxIdsPerPart = 32768;
 constexpr int64_t kMinIdsPerPart = 1024;
 constexpr int64_t kPartsPerOp = 16;
@@ -35,7 +35,7 @@ struct Chunk {
   int64_t begin;
   int64_t end;
   int bits;
-  std::vector<int64_t> next;  // (parts) first the counts, then where the next id of a part goes
+  std::vector<int64_t> next;  // (parts) first the counts, then the position of a part's next id
 };
 
 std::vector<Chunk> CutIntoChunks(const std::vector<IdList>& lists) {
@@ -44,7 +44,7 @@ std::vector<Chunk> CutIntoChunks(const std::vector<IdList>& lists) {
   for (size_t l = 0; l < lists.size(); ++l) {
     const int bits = PartitionBits(lists[l], ids_per_part);
     if (bits == 0) continue;
-    // A chunk's counters are to take no more than its ids do.
+    // A chunk's counters should need no more memory than its ids.
     const int64_t ids_per_chunk = std::max(kMinIdsPerChunk, int64_t{1} << bits);
     for (int64_t begin = 0; begin < lists[l].num_ids; begin += ids_per_chunk) {
       chunks.push_back({l, begin, std::min(begin + ids_per_chunk, lists[l].num_ids), bits,
@@ -71,7 +71,7 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
                           }
                         });
 
-  // Counts become places: part by part, and inside a part chunk by chunk.
+  // Turns counts into positions: part by part, and chunk by chunk inside a part.
   size_t chunk_begin = 0;
   for (size_t l = 0; l < lists.size(); ++l) {
     IdPartition& partition = partitions[l];
@@ -85,7 +85,7 @@ std::vector<IdPartition> PartitionIds(const std::vector<IdList>& lists, Executor
       partition.begin_.push_back(lists[l].num_ids);
       continue;
     }
-    // Not vectors, which would write zeros first.
+    // Arrays, because vectors would write zeros first.
     partition.owned_ids_.reset(new int64_t[num_ids]);
     partition.owned_positions_.reset(new uint32_t[num_ids]);
     partition.ids_ = partition.owned_ids_.get();

@@ -17,7 +17,7 @@ __global__ void TakeKernel(const T* from, const uint32_t* places, int64_t n, T* 
   for (int64_t i = LaneOfKernel(); i < n; i += LanesOfKernel()) to[i] = from[places[i]];
 }
 
-// The same for as many as the device knows.
+// As the kernel above, for a count that only the device knows.
 __global__ void TakeFirstOfRunsKernel(const int64_t* sorted, const uint32_t* begins,
                                       const uint32_t* num_runs, int64_t* keys) {
   for (int64_t i = LaneOfKernel(); i < int64_t{*num_runs}; i += LanesOfKernel()) {
@@ -75,7 +75,7 @@ Status MissingKeys::Sort(const FoundIds& list, uint32_t* num_runs) {
   KERAS_SPARSE_RETURN_IF_ERROR(
       SelectPlaces(are_missing.data(), list.n, device_, taken.data(), num_runs));
   Take(list.ids, taken, num_ids_, device_, ids.data());
-  // As they came: the first of equal ones is the one that came first.
+  // In order of arrival, so that the first of equal ids is also the first to arrive.
   KERAS_SPARSE_RETURN_IF_ERROR(
       StableSort(ids.data(), num_ids_, device_, sorted.data(), places_.data()));
   KERAS_SPARSE_RETURN_IF_ERROR(

@@ -1,4 +1,4 @@
-// Which keys a table can have rows of, and the error of another one.
+// OwnedKeys: which keys a table owns, and the error for other keys.
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_OWNED_KEYS_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_OWNED_KEYS_H_
 
@@ -10,10 +10,10 @@
 
 namespace keras_sparse {
 
-// A static table owns the ids in [0, input_dim). A dynamic table owns every key, or where ranks
-// share its rows the keys with key % num_shards == shard.
+// A static table owns the ids in [0, input_dim). A dynamic table owns every key; if ranks share its
+// rows, the keys with key % num_shards == shard.
 struct OwnedKeys {
-  int64_t input_dim = -1;  // below 0 for a dynamic table
+  int64_t input_dim = -1;  // negative for a dynamic table
   int64_t shard = 0;
   int64_t num_shards = 1;
 
@@ -25,20 +25,21 @@ struct OwnedKeys {
     return num_shards == 1 || ShardOf(key) == shard;
   }
 
-  // As Python's %: never below 0. Ranks are a power of two as a rule, and division takes longer.
+  // As Python's %: never negative. The number of ranks is usually a power of two, which avoids a
+  // slow division.
   KERAS_SPARSE_HOST_DEVICE int64_t ShardOf(int64_t key) const {
     if ((num_shards & (num_shards - 1)) == 0) return key & (num_shards - 1);
     const int64_t remainder = key % num_shards;
     return remainder < 0 ? remainder + num_shards : remainder;
   }
 
-  // The error of a key that the table does not own.
-  //   list  the name of the list that has the key
+  // Returns the error for a key that the table does not own.
+  //   list  the name of the list that contains the key
   Status Refuse(const std::string& table, const char* list, int64_t place, int64_t key) const {
     const std::string received = ". Received: " + std::string(list) + "[" + std::to_string(place) +
                                  "] = " + std::to_string(key);
     if (!is_dynamic()) {
-      const bool is_lookup = std::string(list) == "ids";  // what writes rows has `keys`
+      const bool is_lookup = std::string(list) == "ids";  // ops that write rows say `keys`
       const std::string option = is_lookup ? "; out_of_range=\"zero\" reads others as zeros" : "";
       return InvalidArgument("id must be in [0, " + std::to_string(input_dim) + ") for table '" +
                              table + "'" + option + received);

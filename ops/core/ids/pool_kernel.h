@@ -1,4 +1,4 @@
-// The kernels that pool rows, wherever a reader finds them.
+// Kernels that pool rows, for any reader of rows.
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_POOL_KERNEL_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_POOL_KERNEL_H_
 
@@ -21,11 +21,11 @@ namespace keras_sparse::cuda_impl {
 // Lanes that multiply a row and a gradient.
 constexpr int kDotLanes = 8;
 
-// A reader of kFloats columns, Reader<kFloats>, is made of what a request reads (PooledRows), and
-// has
-//   Read(found, place, column)  the row of the id at a place, from one column on
+// A reader of kFloats columns, Reader<kFloats>, is constructed from the input of a request
+// (PooledRows), and has
+//   Read(found, place, column)  the row of the id at a position, starting with a column
 
-// Rows that a lane waits for at once.
+// Rows that a lane loads at once.
 constexpr int kRowsInFlight = 4;
 
 template <int kFloats>
@@ -34,7 +34,7 @@ __device__ void StoreColumns(const OutputRows& rows, int64_t row, int64_t column
   Store(rows.type, floats, static_cast<char*>(rows.Row(row)) + column * FloatBytes(rows.type));
 }
 
-// The rows of the next ids, as far as there are any.
+// The rows of the next ids, if there are any.
 struct NextRows {
   uint32_t rows[kRowsInFlight] = {};
 
@@ -45,7 +45,7 @@ struct NextRows {
   }
 };
 
-// What a lane has of a bag, from one column on.
+// Returns a lane's part of a bag's sum, starting with a column.
 template <template <int> class Reader, int kFloats, typename Request>
 __device__ Floats<kFloats> SumBag(const Request& request, const BagIds& ids, int64_t column) {
   const Reader<kFloats> reader(request.read);
@@ -89,7 +89,7 @@ __device__ void PoolBag(const Request& request, int64_t bag) {
   }
 }
 
-// Ids without bags, as many as are in flight at once.
+// Copies the rows of ids without bags, as many as are in flight at once.
 template <template <int> class Reader, int kLanes, int kFloats, typename Request>
 __device__ void CopyRows(const Request& request, int64_t first) {
   const Reader<kFloats> reader(request.read);
@@ -125,20 +125,20 @@ __global__ void PoolKernel(Requests<Request> requests) {
   }
 }
 
-// What a tile does at a time of a request: a bag, or kRowsInFlight ids without bags.
+// Returns the number of a request's pieces; a piece is a bag, or kRowsInFlight ids without bags.
 inline int64_t NumPieces(const Bags& bags) {
   if (bags.combiner != Combiner::kNone) return bags.num_bags;
   return (bags.num_ids + kRowsInFlight - 1) / kRowsInFlight;
 }
 
-// Requests that a kernel does alike.
+// The kind of requests that one kernel can process together.
 struct PoolKind {
   bool pools;
-  int reader;  // any number: of those that are read alike
-  int lanes;   // of a bag
-  int floats;  // of a lane
+  int reader;  // any number, equal for requests that are read alike
+  int lanes;   // per bag
+  int floats;  // per lane
 
-  // Of rows that lanes can read as vectors, if it is so.
+  // Returns the kind of a request, whose rows can be read as vectors if `reads_vectors`.
   template <typename Request>
   static PoolKind Of(const Request& request, int reader, bool reads_vectors) {
     const int64_t dim = request.read.dim();
@@ -180,8 +180,8 @@ auto PoolKernelOf(const PoolKind& kind) {
                     : PoolKernelOf<false, Reader, Request>(kind);
 }
 
-// Gives the device one kernel for the requests of each kind.
-//   kernel_of(kind)  what PoolKernelOf gives for its reader
+// Enqueues one kernel on the device for the requests of each kind.
+//   kernel_of(kind)  returns PoolKernelOf of its reader
 template <typename Request, typename KernelOf>
 Status LaunchPools(const std::map<PoolKind, std::vector<Request>>& requests,
                    const KernelOf& kernel_of, Device* device) {

@@ -1,4 +1,4 @@
-// Bags of rows in a GPU's memory, and where they go.
+// PooledRows: bags of rows in a GPU's memory, and their outputs.
 #ifndef KERAS_SPARSE_OPS_CORE_IDS_POOLED_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_IDS_POOLED_ROWS_H_
 
@@ -7,12 +7,12 @@
 
 namespace keras_sparse::cuda_impl {
 
-// What a kernel of pool_kernel.h does.
-//   Read  what readers of rows are made of:
-//     found          (bags.num_ids) a number of the row of each id
+// A request of a kernel of pool_kernel.h.
+//   Read  the input of readers of rows:
+//     found          (bags.num_ids) the number of each id's row
 //     dim()          columns of a row
-//     refused_bag()  in the GPU's memory: gets the first bag whose splits are unsound. Null for
-//                    bags that have been checked
+//     refused_bag()  in the GPU's memory: receives the first bag with unsound splits. Null for bags
+//                    that have been checked
 template <typename Read>
 struct PooledRows {
   Read read;

@@ -7,11 +7,11 @@
 namespace keras_sparse {
 namespace {
 
-// Keys whose cache lines are on their way at once.
+// Keys whose cache lines are prefetched at once.
 constexpr int64_t kSlotsAhead = 16;
-// Keys of a segment, on average: the fullest one has room for what chance gives it.
+// Keys per segment on average: the fullest one still has room for random variation.
 constexpr int64_t kMostExpected = 1536;
-// Buckets of a segment that gives no memory back when its keys go.
+// Buckets of a segment that is not shrunk when its keys are erased.
 constexpr uint32_t kLeastShrunk = 8;
 
 }  // namespace
@@ -86,7 +86,7 @@ uint32_t HashIndex::Erase(uint64_t hash, int64_t key) {
     for (uint32_t i = 0; i < bucket.count; ++i) {
       if (bucket.keys[i] != key) continue;
       const uint32_t row = bucket.rows[i];
-      // `overflowed` stays: keys that were pushed on from here are still where they were.
+      // `overflowed` stays set: keys that overflowed from here are still in later buckets.
       --bucket.count;
       bucket.keys[i] = bucket.keys[bucket.count];
       bucket.rows[i] = bucket.rows[bucket.count];
@@ -127,7 +127,7 @@ void HashIndex::Rebuild(uint64_t hash) {
   const uint32_t num_buckets = BucketsFor(owner.num_keys);
   std::unique_ptr<Bucket[]> buckets(new (std::nothrow) Bucket[num_buckets]());
   if (buckets == nullptr) {
-    if (num_buckets < old.num_buckets) return;  // nothing is given back then
+    if (num_buckets < old.num_buckets) return;  // a failed shrink changes nothing
     throw std::bad_alloc();
   }
   owner.num_used = owner.num_erased = 0;
@@ -144,7 +144,7 @@ void HashIndex::Rebuild(uint64_t hash) {
 }
 
 bool HashIndex::MaySplit(const Owner& owner) const {
-  // Keys chosen to share a long prefix of their hash would double the directory for nothing; their
+  // Keys chosen to share a long prefix of their hash would double the directory to no effect; their
   // segment grows instead.
   return owner.depth < depth_ || (int64_t{64} << (depth_ + 1)) <= size_;
 }

@@ -15,14 +15,14 @@ using cuda_impl::LaneOfKernel;
 using cuda_impl::LanesOfKernel;
 using cuda_impl::Launch;
 
-// About one erased key in so many was of a bucket that has overflowed.
+// About one erased key in this many was in a bucket that has overflowed.
 constexpr int64_t kErasedPerTrace = 4;
 
 // 85 % of the slots.
 int64_t MostKeys(int64_t num_buckets) { return num_buckets * 17 / 2; }
 int64_t BucketsFor(int64_t num_keys) { return num_keys * 2 / 17 + 1; }
 
-// While other lanes change it.
+// Reads the mask while other lanes change it.
 __device__ uint32_t MaskNow(HbmBucket* bucket) { return atomicOr(bucket->words, 0u); }
 
 // REQUIRES: a slot is free
@@ -34,7 +34,7 @@ __device__ void InsertKey(const HbmIndexView& view, int64_t key, uint32_t row) {
     while ((mask & HbmBucket::kAllSlots) != HbmBucket::kAllSlots) {
       const auto slot = static_cast<uint32_t>(__ffs(static_cast<int>(~mask))) - 1;
       mask = atomicOr(bucket->words, 1u << slot);
-      if ((mask >> slot & 1) != 0) continue;  // another lane has it
+      if ((mask >> slot & 1) != 0) continue;  // another lane has claimed it
       bucket->Set(slot, key, row);
       return;
     }
@@ -103,11 +103,11 @@ Status HbmIndex::Reserve(int64_t n) {
   const int64_t most = MostKeys(buckets_.size());
   const int64_t needed = size_ + n;
   if (needed + num_erased_ / kErasedPerTrace <= most) return Status::Ok();
-  // Where traces are most of it, as many buckets are enough; and then for a while.
+  // If most of it is traces, the same number of buckets suffices; and then for a while.
   int64_t num_buckets = buckets_.size();
   if (needed > most * 2 / 3) num_buckets = std::max(num_buckets * 3 / 2, BucketsFor(needed));
   const Status status = Rehash(num_buckets);
-  // Traces make it slower, which is no reason to refuse a key.
+  // Traces only slow the index down; they are no reason to reject a key.
   return needed <= most ? Status::Ok() : status;
 }
 

@@ -1,4 +1,4 @@
-// Which row a key has, in a table in a GPU's memory.
+// HbmIndex: maps keys to rows, for a table in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_INDEX_HBM_INDEX_H_
 #define KERAS_SPARSE_OPS_CORE_INDEX_HBM_INDEX_H_
 
@@ -14,18 +14,18 @@
 
 namespace keras_sparse {
 
-// Eight lanes read one at once, 16 bytes each: all that lies in a line of the GPU's cache.
+// Eight lanes read a bucket at once, 16 bytes each: one line of the GPU's cache.
 //
-//   mask | nothing | 10 keys, low word first | 10 rows
+//   mask | unused | 10 keys, low word first | 10 rows
 struct alignas(128) HbmBucket {
   static constexpr uint32_t kSlots = 10;
   static constexpr uint32_t kAllSlots = (1u << kSlots) - 1;
-  // A key that belongs here may stand in the next bucket.
+  // A key whose home is here may be in the next bucket.
   static constexpr uint32_t kOverflowed = 1u << 31;
   static constexpr uint32_t kFirstKeyWord = 2;
   static constexpr uint32_t kFirstRowWord = kFirstKeyWord + 2 * kSlots;
 
-  uint32_t words[32];  // the first is the mask: slots in use, by bit, and kOverflowed
+  uint32_t words[32];  // the first is the mask: used slots, by bit, and kOverflowed
 
   KERAS_SPARSE_DEVICE uint64_t Key(uint32_t slot) const {
     const uint32_t* key = words + kFirstKeyWord + size_t{2} * slot;
@@ -40,7 +40,7 @@ struct alignas(128) HbmBucket {
 };
 static_assert(sizeof(HbmBucket) == 128, "a probe reads one line");
 
-// As kernels see it: what they call is defined in hbm_index_find.h, which they include.
+// The index as kernels see it; hbm_index_find.h defines its functions for kernels.
 struct HbmIndexView {
   static constexpr int kLanes = 8;
 
@@ -48,70 +48,70 @@ struct HbmIndexView {
   uint32_t num_buckets = 0;
   HashSecret secret = {};
 
-  // The row of a key, or kNoHbmRow. By a lane, or by a tile of kLanes that asks for one key.
+  // Returns the row of a key, or kNoHbmRow. Called by a lane, or by a tile of kLanes for one key.
   KERAS_SPARSE_DEVICE uint32_t Find(int64_t key) const;
   KERAS_SPARSE_DEVICE uint32_t FindByTile(int64_t key) const;
 
-  // The bucket in which a key belongs.
+  // Returns the home bucket of a key.
   KERAS_SPARSE_HOST_DEVICE uint32_t HomeOf(int64_t key) const {
     return ReduceHash(static_cast<uint32_t>(SecretHash(HashKey(key), secret)), num_buckets);
   }
 };
 
-// An open-addressed table of buckets: a key stands in the bucket where it belongs or, if that was
-// full, in one of those after it. Every int64 is a key, for a mask says which slots are in use.
+// An open-addressed table of buckets: a key is in its home bucket or, if that was full, in a later
+// one. Every int64 is a valid key, because a mask marks the used slots.
 //
-// Whoever inserts says which row a key has, so that nothing but the place of a key within the index
-// depends on what lanes come first. A slot is claimed by one atomic operation, and no lane waits
-// for another, because keys that are inserted are known to be new and distinct.
+// The caller of Insert assigns the rows, so that only a key's position within the index depends on
+// the order of lanes. One atomic operation claims a slot, and no lane waits for another, because
+// inserted keys are known to be new and distinct.
 //
-// It grows by half when 85 % of its slots are in use. When keys have gone, the buckets that had
-// overflowed still send searches on; once a quarter as many keys have gone as there is room for,
-// the index is made anew without such traces. It gives no memory back but by Clear.
+// The index grows by half when 85 % of its slots are used. After keys are erased, buckets that have
+// overflowed still prolong searches; once a quarter as many keys were erased as the index has room
+// for, it is rebuilt without such traces. Only Clear frees memory.
 //
-// All arrays are the GPU's, and work is given without waiting for it, except by Erase.
+// All arrays are in the GPU's memory. Work is enqueued without waiting, except by Erase.
 //
-// Thread safety: const methods may overlap; any other call needs the index alone.
+// Thread safety: const methods may overlap; any other call needs exclusive access to the index.
 class HbmIndex {
  public:
-  // Of no keys. The device must outlive it.
+  // Creates an empty index. The device must outlive it.
   static Status Open(Device* device, HbmIndex* index);
 
   HbmIndexView view() const;
   int64_t size() const { return size_; }
   int64_t bytes() const { return buckets_.bytes() + num_found_.bytes(); }
 
-  // The row of each key, or kNoHbmRow.
+  // Finds the row of each key, or kNoHbmRow.
   //   keys, rows  (n), repeats allowed
   void Find(const int64_t* keys, int64_t n, uint32_t* rows) const;
 
-  // Makes room for n more keys: ResourceExhausted if the GPU has none; nothing has changed then.
-  // Inserting as many needs no more memory.
+  // Makes room for n more keys. Returns ResourceExhausted if the GPU has none; nothing has changed
+  // then. Inserting as many keys needs no more memory.
   Status Reserve(int64_t n);
 
-  // Gives keys their rows. Errors are those of Reserve.
+  // Inserts keys with their rows. Returns the errors of Reserve.
   //   keys, rows  (n)
-  // REQUIRES: the keys are distinct and none is there
+  // REQUIRES: the keys are distinct and do not exist
   Status Insert(const int64_t* keys, const uint32_t* rows, int64_t n);
 
-  // Drops keys. Waits for the device.
+  // Erases keys. Waits for the device.
   //   keys  (n)
-  //   rows  (n) the row that each had, or kNoHbmRow
+  //   rows  (n) receives the row that each key had, or kNoHbmRow
   // REQUIRES: the keys are distinct
   Status Erase(const int64_t* keys, int64_t n, uint32_t* rows);
 
-  // Drops all keys, and the memory for them.
+  // Erases all keys and frees their memory.
   void Clear();
 
  private:
-  // Moves all keys to as many buckets.
+  // Moves all keys to `num_buckets` buckets.
   Status Rehash(int64_t num_buckets);
 
   Device* device_ = nullptr;
   DeviceArray<HbmBucket> buckets_;
-  DeviceArray<uint32_t> num_found_;  // (1) by Erase
+  DeviceArray<uint32_t> num_found_;  // (1) for Erase
   int64_t size_ = 0;
-  int64_t num_erased_ = 0;  // since the buckets were made
+  int64_t num_erased_ = 0;  // since the buckets were built
 };
 
 }  // namespace keras_sparse

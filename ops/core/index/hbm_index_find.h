@@ -11,18 +11,18 @@
 namespace keras_sparse {
 namespace cuda_impl {
 
-// Where a key stands.
+// The position of a key.
 struct HbmSlot {
-  HbmBucket* bucket;  // null if it is not there
+  HbmBucket* bucket;  // null if the key does not exist
   uint32_t number;
 };
 
-// By one lane.
-//   mask_of(bucket)  its mask
+// For one lane.
+//   mask_of(bucket)  returns its mask
 template <typename MaskOf>
 __device__ inline HbmSlot FindSlot(const HbmIndexView& view, int64_t key, const MaskOf& mask_of) {
   uint32_t at = view.HomeOf(key);
-  // One that has all buckets behind it ends: each may have overflowed once.
+  // Ends after all buckets, because each may have overflowed once.
   for (uint32_t n = 0; n < view.num_buckets; ++n) {
     HbmBucket* bucket = view.buckets + at;
     const uint32_t mask = mask_of(bucket);
@@ -36,7 +36,7 @@ __device__ inline HbmSlot FindSlot(const HbmIndexView& view, int64_t key, const 
   return {nullptr, 0};
 }
 
-// What one lane of a tile reads of a bucket.
+// The part of a bucket that one lane of a tile reads.
 struct alignas(16) HbmQuarterLine {
   uint32_t words[4];
 };
@@ -57,8 +57,8 @@ __device__ inline uint32_t HbmIndexView::FindByTile(int64_t key) const {
   for (uint32_t n = 0; n < num_buckets; ++n) {
     const auto mine = reinterpret_cast<const cuda_impl::HbmQuarterLine*>(buckets[at].words)[lane];
     const uint32_t mask = T::FromLane(mine.words[0], 0);
-    // Lane 0 has key 0 behind the mask, lanes 1 to 4 two keys each, and lane 5 the last one and two
-    // rows.
+    // Lane 0 has key 0 after the mask, lanes 1 to 4 have two keys each, and lane 5 has the last key
+    // and two rows.
     const uint64_t first = mine.words[0] | uint64_t{mine.words[1]} << 32;
     const uint64_t second = mine.words[2] | uint64_t{mine.words[3]} << 32;
     const bool is_first =

@@ -9,7 +9,7 @@ namespace keras_sparse {
 // No row has this number.
 constexpr uint32_t kNoHbmRow = 0xFFFFFFFFu;
 
-// Rows of a table: numbers a little above the last one fit 32 bits, too.
+// Maximum number of rows of a table: numbers slightly above the last row also fit 32 bits.
 constexpr int64_t kMostHbmRows = (int64_t{1} << 32) - 2048;
 
 }  // namespace keras_sparse

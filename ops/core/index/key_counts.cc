@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kLeastSlots = 4;
 
-// Of a table's slots in use: at most, after it has shrunk, and at least.
+// Limits of a table's used slots: the maximum, the number after shrinking, and the minimum.
 size_t MostEntries(size_t num_slots) { return num_slots * 7 / 8; }
 size_t SlotsFor(size_t num_entries) { return num_entries * 6 / 5 + kLeastSlots; }
 bool IsSparse(size_t num_entries, size_t num_slots) {
@@ -84,7 +84,7 @@ void KeyCounts::Erase(uint64_t hash) {
   bool found = false;
   size_t at = Find(PlaceOf(hash), &found);
   if (!found) return;
-  // The rest of the run moves one slot towards home.
+  // Moves the rest of the run one slot towards home.
   for (size_t next = Next(at); slots_[next].count != 0 && Distance(next) > 0; next = Next(next)) {
     slots_[at] = slots_[next];
     at = next;
@@ -98,8 +98,8 @@ void KeyCounts::Erase(uint64_t hash) {
 void KeyCounts::Resize(size_t num_slots) {
   std::vector<Entry> old(num_slots);
   old.swap(slots_);
-  // In the order of their places, so that all but those at the very end have their place after the
-  // one before. The old table's first run may begin with entries that belong to its end.
+  // In the order of places, so that nearly all entries are placed after the previous one. The old
+  // table's first run may begin with entries that belong to its end.
   size_t first = 0;
   while (first < old.size() && old[first].count != 0 &&
          HomeIn(old.size(), old[first].place()) > first) {
@@ -126,7 +126,7 @@ int64_t KeyCounts::Walk(int64_t cursor, int64_t num_entries, std::vector<int64_t
   const auto position = [this](uint64_t hash) {
     return static_cast<int64_t>((hash << skip_bits_) >> (64 - kCursorBits));
   };
-  // Hashes lie evenly: about as many are in each of these ranges.
+  // Hashes are evenly distributed: each of these ranges has about as many.
   const auto most = static_cast<size_t>(std::max<int64_t>(1, num_entries));
   const int64_t num_pieces = std::max<int64_t>(1, size_ / static_cast<int64_t>(most));
   int64_t end = std::min(kEnd, cursor + std::max<int64_t>(1, kEnd / num_pieces));
@@ -137,7 +137,7 @@ int64_t KeyCounts::Walk(int64_t cursor, int64_t num_entries, std::vector<int64_t
     if (position(hash) >= cursor && position(hash) < end) piece.emplace_back(hash, entry.count);
   }
   std::sort(piece.begin(), piece.end());
-  // Those of one position stay together.
+  // Entries with one position stay together.
   if (piece.size() > most && position(piece[most].first) > position(piece[0].first)) {
     end = position(piece[most].first);
     while (position(piece.back().first) >= end) piece.pop_back();

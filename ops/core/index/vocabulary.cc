@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-// What the index calls a row is the token less one.
+// The index stores the token minus one as the row.
 int64_t TokenOf(const HashIndex& index, int64_t key) {
   const uint32_t row = index.Find(HashKey(key), key);
   return row == HashIndex::kNoRow ? 0 : int64_t{row} + 1;

@@ -1,4 +1,4 @@
-// The tokens of keys, given in the order in which keys first appear.
+// Vocabulary: the tokens of keys, assigned in the order in which keys first occur.
 #ifndef KERAS_SPARSE_OPS_CORE_INDEX_VOCABULARY_H_
 #define KERAS_SPARSE_OPS_CORE_INDEX_VOCABULARY_H_
 
@@ -11,33 +11,34 @@
 
 namespace keras_sparse {
 
-// Keys have tokens 1, 2, ... up to a most; token 0 stands for a key that has none. What is added is
-// never lost, and every int64 is a key.
+// Keys have tokens 1, 2, ... up to a maximum; a key without a token has token 0. Added keys are
+// never lost, and every int64 is a valid key.
 //
-// Thread safety: every method may be called from any thread. Each sees all of another or nothing.
+// Thread safety: every method may be called from any thread. Each call sees all of another call's
+// effects or none.
 class Vocabulary {
  public:
-  static constexpr int64_t kMaxTokens = 0xFFFFFFFE;  // as the index counts rows
+  static constexpr int64_t kMaxTokens = 0xFFFFFFFE;  // because of the index's row numbers
 
-  // REQUIRES: max_tokens is in [1, kMaxTokens].
+  // REQUIRES: max_tokens is in [1, kMaxTokens]
   explicit Vocabulary(int64_t max_tokens);
 
   int64_t max_tokens() const { return max_tokens_; }
   int64_t size() const;
 
-  // Reads the token of each key.
+  // Returns the token of each key.
   //   keys, tokens  (n)
   void Find(const int64_t* keys, int64_t n, int64_t* tokens) const;
 
-  // The same, where a new key gets the next token as long as there is one, in the order of `keys`.
-  //   counts  whether each key counts with its token
+  // As Find, but assigns the next token to a new key, in the order of `keys`, until tokens run out.
+  //   counts  whether each key increases its token's count
   void Add(const int64_t* keys, int64_t n, bool counts, int64_t* tokens);
 
-  // Appends the keys in the order of their tokens from 1 on, and how often each token was counted,
-  // beginning with token 0.
+  // Appends the keys in the order of their tokens, starting with token 1, and each token's count,
+  // starting with token 0.
   void Export(std::vector<int64_t>* keys, std::vector<int64_t>* counts) const;
 
-  // Replaces everything by what Export gave. Where it fails nothing has changed.
+  // Replaces all keys and counts by the result of Export. If it fails, nothing has changed.
   //   keys    (n)
   //   counts  (n + 1)
   Status Import(const int64_t* keys, int64_t n, const int64_t* counts);

@@ -1,4 +1,4 @@
-// The sum of the products of two rows.
+// Dot: the sum of the products of two rows.
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_DOT_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_DOT_H_
 
@@ -9,7 +9,7 @@
 
 namespace keras_sparse {
 
-// The products of the first n of eight floats, n being any number, and zeros.
+// Returns the products of the first n of eight floats, for any n, followed by zeros.
 inline Vector8 Products(const float* a, const float* b, int64_t n) {
   if (n >= 8) return LoadVector(a) * LoadVector(b);
   Vector8 products = {};
@@ -17,9 +17,9 @@ inline Vector8 Products(const float* a, const float* b, int64_t n) {
   return products;
 }
 
-// The sum of the products, in an order that a warp of a GPU takes as easily: each of 32 lanes adds
-// the columns of its number modulo 32 to zero, one after the other. Then the lanes of the upper
-// half are added to those of the lower one, until one is left.
+// Returns the sum of the products, in an order that suits a warp of a GPU as well. Each of 32 lanes
+// adds the columns with its number modulo 32, one after the other, starting from zero. Then the
+// upper half of the lanes is added to the lower half, until one lane is left.
 inline float Dot(const float* a, const float* b, int64_t dim) {
   constexpr int64_t kLanes = 32;
   Vector8 lanes_0 = {}, lanes_8 = {}, lanes_16 = {}, lanes_24 = {};

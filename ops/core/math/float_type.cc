@@ -14,7 +14,7 @@
 namespace keras_sparse {
 namespace {
 
-// How many of the first floats have been done by instructions for the purpose.
+// Returns how many of the first floats were converted by special instructions.
 template <typename Half>
 struct Vectors {
   static int64_t EncodeSome(const float*, int64_t, char*) { return 0; }
@@ -74,7 +74,7 @@ void Decode(const char* halves, int64_t n, float* floats) {
   }
 }
 
-// For rows of a few numbers, where a call more takes longer than the sums.
+// For rows of a few numbers, for which another call takes longer than the sums.
 template <typename Half>
 void AddEachScaled(float weight, const char* halves, int64_t n, float* sum) {
   for (int64_t i = 0; i < n; ++i) {

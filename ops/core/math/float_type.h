@@ -1,4 +1,4 @@
-// Floats as tensors and messages have them: as they are, or in half as many bytes.
+// FloatType: the floats of tensors and messages, in float32 or in half as many bytes.
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_FLOAT_TYPE_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_FLOAT_TYPE_H_
 
@@ -16,13 +16,13 @@ KERAS_SPARSE_HOST_DEVICE inline int64_t FloatBytes(FloatType type) {
 }
 
 // Rounds to the nearest, ties to even. A float beyond the range of kFloat16 becomes infinite, as
-// TensorFlow's cast makes it; NaN stays NaN.
+// TensorFlow's cast does; NaN stays NaN.
 //   floats  (n)    to  (n) of the type
 void WriteFloats(FloatType type, const float* floats, int64_t n, void* to);
 //   from  (n) of the type    floats  (n)
 void ReadFloats(FloatType type, const void* from, int64_t n, float* floats);
 
-// sum += weight * row: AddScaled for a row of any type.
+// Computes sum += weight * row: AddScaled for a row of any type.
 //   row  (dim) of the type    sum  (dim)
 void AddScaled(FloatType type, float weight, const void* row, int64_t dim, float* sum);
 

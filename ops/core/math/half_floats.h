@@ -1,4 +1,4 @@
-// Floats in half as many bytes, one at a time: to and from their 16 bits.
+// Floats in half as many bytes, one at a time: conversions to and from their 16 bits.
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_HALF_FLOATS_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_HALF_FLOATS_H_
 
@@ -21,7 +21,7 @@ KERAS_SPARSE_HOST_DEVICE inline float FloatOf(uint32_t bits) {
   return value;
 }
 
-// The upper half of a float, which is one of 8 bits of precision.
+// The upper half of a float32, with 8 bits of precision.
 struct BFloat16 {
   KERAS_SPARSE_HOST_DEVICE static uint16_t Encode(float value) {
     const uint32_t bits = BitsOf(value);
@@ -43,7 +43,7 @@ struct Float16 {
     if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
     if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds beyond 65504
     if (magnitude < 0x38800000) {                       // below 2^-14: a multiple of 2^-24
-      // Adding 0.5 shifts the fraction to where multiples of 2^-24 end, and rounds.
+      // Adding 0.5 shifts the fraction so that it ends at multiples of 2^-24, and rounds.
       return sign | static_cast<uint16_t>(BitsOf(FloatOf(magnitude) + 0.5f) - BitsOf(0.5f));
     }
     const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
@@ -53,8 +53,8 @@ struct Float16 {
     const uint32_t sign = uint32_t{half & 0x8000u} << 16;
     const uint32_t magnitude = half & 0x7fff;
     if (magnitude >= 0x7c00) return FloatOf(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-    // What has no leading 1 is a multiple of 2^-24. No step on the way is below the normal floats:
-    // where TensorFlow calls, the processor takes such for zeros.
+    // A number without a leading 1 is a multiple of 2^-24. No intermediate result is subnormal,
+    // because the processor treats subnormals as zeros when TensorFlow calls.
     if (magnitude < 0x400) return FloatOf(sign | BitsOf(static_cast<float>(magnitude) * 0x1p-24f));
     return FloatOf(sign | ((magnitude << 13) + ((127 - 15) << 23)));
   }

@@ -9,7 +9,7 @@
 
 namespace keras_sparse {
 
-// Not std::array, whose functions a GPU cannot call.
+// Not std::array, because a GPU cannot call its functions.
 struct PhiloxWords {
   uint32_t words[4];
 };

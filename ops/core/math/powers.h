@@ -1,4 +1,4 @@
-// Integer powers of a number in [0, 1].
+// Powers: integer powers of a number in [0, 1].
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_POWERS_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_POWERS_H_
 
@@ -8,9 +8,8 @@
 
 namespace keras_sparse {
 
-// Look-ups by the digits of the exponent and a product instead of a call of pow, which would cost
-// as much as moving a row, and whose last bits are its library's own. Plain numbers, which a GPU
-// can have a copy of.
+// Looks up the digits of the exponent and multiplies. A call of pow would cost as much as moving a
+// row, and its last bits depend on the library. Stores plain numbers, which can be copied to a GPU.
 class Powers {
  public:
   explicit Powers(double base) {
@@ -34,18 +33,19 @@ class Powers {
  private:
   static constexpr int64_t kDigit = 256;
 
-  // high + low, with twice the digits of a double: so that what is kept is right to its last bit.
+  // high + low, with twice the digits of a double, so that the stored powers are exact to the last
+  // bit.
   struct Pair {
     double high;
     double low;
   };
-  // The first half of the digits.
+  // Returns the first half of the digits.
   static double UpperHalf(double x) {
     const double shifted = x * 0x1.0000002p27;  // 2^27 + 1
     return shifted - (shifted - x);
   }
-  // Of two numbers in [0, 1], by Dekker, "A floating-point technique for extending the available
-  // precision" (1971).
+  // Multiplies two numbers in [0, 1], by Dekker, "A floating-point technique for extending the
+  // available precision" (1971).
   static Pair Product(Pair a, Pair b) {
     const double a_upper = UpperHalf(a.high);
     const double b_upper = UpperHalf(b.high);

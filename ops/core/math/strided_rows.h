@@ -1,4 +1,4 @@
-// Rows of outputs and of their gradients, wherever they lie in a tensor.
+// StridedRows: rows of outputs and of their gradients, anywhere in a tensor.
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_STRIDED_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_STRIDED_ROWS_H_
 
@@ -12,31 +12,32 @@
 
 namespace keras_sparse {
 
-// Rows of floats, `stride` of them apart: those of a matrix, or some columns of one.
-// `Data` is void, or const void where rows are only read.
+// Rows of floats, `stride` floats apart: those of a matrix, or some columns of a matrix. `Data` is
+// void, or const void for read-only rows.
 template <typename Data>
 struct StridedRows {
   using Byte = std::conditional_t<std::is_const_v<Data>, const char, char>;
   using Float = std::conditional_t<std::is_const_v<Data>, const float, float>;
 
   Data* data;
-  int64_t stride;  // 0: that of rows with nothing between them
+  int64_t stride;  // 0: the rows are contiguous
   FloatType type;
 
-  // Implicit: a matrix of floats is the usual case.
+  // Implicit, because a matrix of floats is the usual case.
   // NOLINTNEXTLINE(google-explicit-constructor)
   KERAS_SPARSE_HOST_DEVICE StridedRows(Data* rows = nullptr, int64_t row_stride = 0,
                                        FloatType row_type = {})
       : data(rows), stride(row_stride), type(row_type) {}
 
-  // The same, whose stride is known where rows are of `dim` floats. What follows needs it.
+  // Returns the same rows, with the stride set for contiguous rows of `dim` floats. The methods
+  // below need it.
   KERAS_SPARSE_HOST_DEVICE StridedRows Of(int64_t dim) const {
     return {data, stride > 0 ? stride : dim, type};
   }
 
-  // From column `column` on, counted from where these rows begin.
+  // Returns the rows starting with column `column`, relative to these rows.
   KERAS_SPARSE_HOST_DEVICE StridedRows From(int64_t column) const {
-    if (data == nullptr) return *this;  // a tensor of no rows
+    if (data == nullptr) return *this;  // a tensor without rows
     return {static_cast<Byte*>(data) + column * FloatBytes(type), stride, type};
   }
   KERAS_SPARSE_HOST_DEVICE Data* Row(int64_t i) const {
@@ -52,7 +53,7 @@ struct StridedRows {
 using OutputRows = StridedRows<void>;
 using GradientRows = StridedRows<const void>;
 
-// Reads rows as floats: where they lie, or else in memory of its own until the next one.
+// Reads rows as float32: in place, or else converted into its own memory until the next row.
 class RowsAsFloats {
  public:
   RowsAsFloats(const GradientRows& rows, int64_t dim) : rows_(rows.Of(dim)), dim_(dim) {

@@ -1,6 +1,6 @@
-// Functions of one number without a branch or a call, so that loops over them become vector code.
-// They are made of what IEEE 754 defines to the last bit, in an order of their own: the same bits
-// from any processor, compiler and standard library, and from a GPU.
+// Functions of one number without a branch or a call, so that the compiler vectorizes loops over
+// them. They use only operations that IEEE 754 defines to the last bit, in a fixed order: the same
+// bits from any processor, compiler and standard library, and from a GPU.
 #ifndef KERAS_SPARSE_OPS_CORE_MATH_VECTOR_FUNCTIONS_H_
 #define KERAS_SPARSE_OPS_CORE_MATH_VECTOR_FUNCTIONS_H_
 
@@ -12,7 +12,7 @@
 
 namespace keras_sparse {
 
-// -1, 0 or 1; of NaN itself, so that it shows.
+// Returns -1, 0 or 1; NaN for NaN, so that it is noticed.
 KERAS_SPARSE_HOST_DEVICE inline float Sign(float x) {
   const float sign = static_cast<float>(x > 0) - static_cast<float>(x < 0);
   return x == x ? sign : x;
@@ -29,8 +29,8 @@ KERAS_SPARSE_HOST_DEVICE inline double FromBits(uint64_t bits) {
   return x;
 }
 
-// coefficients[0] + coefficients[1] * x + ...; the even and the odd powers by themselves, so that a
-// processor has two sums to work on.
+// Returns coefficients[0] + coefficients[1] * x + ...; sums even and odd powers separately, so that
+// a processor has two sums to work on.
 template <size_t kSize>
 KERAS_SPARSE_HOST_DEVICE inline double Series(const double (&coefficients)[kSize], double x) {
   const double x2 = x * x;
@@ -42,38 +42,40 @@ KERAS_SPARSE_HOST_DEVICE inline double Series(const double (&coefficients)[kSize
 }
 
 constexpr double kLog2 = 0.69314718055994531;
-// In two parts, of which the first has zeros at its end: an exponent times it is exact.
+// In two parts. The first ends in zeros, so that its product with an exponent is exact.
 constexpr double kLog2High = 0x1.62e42feep-1;
 constexpr double kLog2Low = 0x1.a39ef35793c76p-33;
-// Beside this number a double has no room for a fraction, and its last bits are those of the sum.
+// Added to this number, a double has no room for a fraction, and its last bits are those of the
+// sum.
 constexpr double kRounder = 0x1.8p52;
 
-// x = 2^exponent * (1 + fraction), the latter in sqrt(1/2) to sqrt(2).
+// x = 2^exponent * (1 + fraction), where 1 + fraction is in sqrt(1/2) to sqrt(2).
 struct SplitNumber {
   double exponent;
   double fraction;
 };
-// REQUIRES: x is normal and above zero; else the parts are finite and mean nothing
+// REQUIRES: x is normal and above zero; else the parts are finite and meaningless
 KERAS_SPARSE_HOST_DEVICE inline SplitNumber Split(double x) {
   constexpr uint64_t kOne = 0x3FF0000000000000;
   constexpr uint64_t kSqrtHalf = 0x3FE6A09E667F3BCD;
   constexpr uint64_t kMantissa = 0x000FFFFFFFFFFFFF;
-  constexpr uint64_t kTwoTo52 = 0x4330000000000000;  // whose last bits are those of a sum, too
+  constexpr uint64_t kTwoTo52 = 0x4330000000000000;  // its last bits are those of a sum, too
   const uint64_t bits = ToBits(x) + (kOne - kSqrtHalf);
   return {FromBits((bits >> 52) | kTwoTo52) - (0x1p52 + 1023),
           FromBits((bits & kMantissa) + kSqrtHalf) - 1};
 }
 
-// 2^k.
+// Returns 2^k.
 // REQUIRES: rounded is kRounder + k, and -1023 < k < 1024
 KERAS_SPARSE_HOST_DEVICE inline double PowerOfTwo(double rounded) {
   return FromBits((ToBits(rounded) + 1023) << 52);
 }
 
-// The natural logarithm, within a unit in the last place; -infinity of zero, and NaN below it.
+// Returns the natural logarithm, within a unit in the last place; -infinity for zero, and NaN below
+// zero.
 KERAS_SPARSE_HOST_DEVICE inline double Log(double x) {
-  // log((1 + s) / (1 - s)) = 2 s + 2/3 s^3 + ..., in which s is at most .172. That many numbers of
-  // their own leave the least error there.
+  // log((1 + s) / (1 - s)) = 2 s + 2/3 s^3 + ..., where s is at most .172. These coefficients have
+  // the smallest error there for their number.
   constexpr double kSeries[] = {0.666666666666667,   0.39999999999898944, 0.2857142862620096,
                                 0.22222211101577205, 0.1818289133623783,  0.1533165379922582,
                                 0.14617229114009048};
@@ -91,7 +93,7 @@ KERAS_SPARSE_HOST_DEVICE inline double Log(double x) {
   return x > 0 ? (x < kInfinity ? log : x) : at_end;
 }
 
-// log(1 + x), also for an x near zero.
+// Returns log(1 + x), accurate also for x near zero.
 KERAS_SPARSE_HOST_DEVICE inline double Log1p(double x) {
   const double sum = 1 + x;
   const double lost = (x - (sum - 1)) / sum;
@@ -99,9 +101,9 @@ KERAS_SPARSE_HOST_DEVICE inline double Log1p(double x) {
   return sum > 0 && sum < kInfinity ? log + lost : log;
 }
 
-// The logarithm to base 2 of a normal float above zero, to 3e-10; exact for powers of two.
+// Returns the logarithm to base 2 of a normal float above zero, to 3e-10; exact for powers of two.
 KERAS_SPARSE_HOST_DEVICE inline double Log2(float x) {
-  // 2 / log(2) artanh(s), whose least error over an s up to .172 these have.
+  // 2 / log(2) artanh(s): coefficients with the smallest error for s up to .172.
   constexpr double kSeries[] = {2.8853900817779268, 0.961798858537073, 0.576697191018319,
                                 0.4322497743002932};
   const SplitNumber split = Split(static_cast<double>(x));
@@ -115,12 +117,12 @@ struct SplitPower {
   double rest;
 };
 KERAS_SPARSE_HOST_DEVICE inline SplitPower SplitExp(double x) {
-  // (e^r - 1 - r) / r^2 = 1/2 + r/6 + ..., by numbers as above.
+  // (e^r - 1 - r) / r^2 = 1/2 + r/6 + ..., with coefficients chosen as above.
   constexpr double kSeries[] = {
       0.5000000000000001,    0.1666666666666667,     0.04166666666662412,    0.008333333333326134,
       0.0013888888917215586, 0.00019841269874822307, 2.4801521293463862e-05, 2.755725539833871e-06,
       2.762008948195459e-07, 2.5105217695684516e-08};
-  // x = k log(2) + high - low, which together are at most half of log(2).
+  // x = k log(2) + high - low, where high - low is at most half of log(2).
   const double rounded = x * (1 / kLog2) + kRounder;
   const double k = rounded - kRounder;
   const double high = x - k * kLog2High;
@@ -128,20 +130,20 @@ KERAS_SPARSE_HOST_DEVICE inline SplitPower SplitExp(double x) {
   const double r = high - low;
   return {rounded, high - (low - r * r * Series(kSeries, r))};
 }
-// e^x, within a unit in the last place; infinity and zero where a double ends.
+// Returns e^x, within a unit in the last place; infinity and zero beyond the range of a double.
 KERAS_SPARSE_HOST_DEVICE inline double Exp(double x) {
   x = x < -746 ? -746 : x;
   x = x > 710 ? 710 : x;
   const SplitPower split = SplitExp(x);
-  // In two steps, since 2^k itself may be no double.
+  // In two steps, because 2^k itself may exceed a double.
   const double k = split.rounded - kRounder;
   const double half = k * 0.5 + kRounder;
   const double other_half = k - (half - kRounder) + kRounder;
   return (1 + split.rest) * PowerOfTwo(half) * PowerOfTwo(other_half);
 }
 
-// e^x - 1, also for an x near zero, within two units in the last place; below -700 and above 700 as
-// there.
+// Returns e^x - 1, accurate also for x near zero, within two units in the last place; x is clamped
+// to [-700, 700].
 KERAS_SPARSE_HOST_DEVICE inline double Expm1(double x) {
   x = x < -700 ? -700 : x;
   x = x > 700 ? 700 : x;
@@ -150,10 +152,10 @@ KERAS_SPARSE_HOST_DEVICE inline double Expm1(double x) {
   return scale * split.rest + (scale - 1);
 }
 
-// x^power, to 1e-8 of it while that is a float, for a power and an x that are not below zero;
-// infinity and NaN stay.
+// Returns x^power, with a relative error of 1e-8 while the result is a float, for power and x not
+// below zero; infinity and NaN stay.
 KERAS_SPARSE_HOST_DEVICE inline float Pow(float x, float power) {
-  // 2^r, with the least error over an r from -1/2 to 1/2.
+  // 2^r, with the smallest error for r from -1/2 to 1/2.
   constexpr double kSeries[] = {1,
                                 0.6931472062883387,
                                 0.24022651332449982,
@@ -161,8 +163,8 @@ KERAS_SPARSE_HOST_DEVICE inline float Pow(float x, float power) {
                                 0.00961800540965173,
                                 0.0013400283109502669,
                                 0.0001547589818544626};
-  // Where powers are far beyond floats, and still doubles. Not a constant for all powers: compilers
-  // would make branches of what is known beyond one.
+  // Where powers are far beyond floats, but still doubles. Depends on the power, because with a
+  // constant compilers would create branches.
   const double farthest = 1000 / (static_cast<double>(power) + 1e-300);
   double log2 = Log2(x);
   log2 = log2 < -farthest ? -farthest : log2;

@@ -12,7 +12,7 @@
 
 namespace keras_sparse {
 
-// Four and eight floats; the compiler maps them to what the target has.
+// Four and eight floats; the compiler maps them to the target's registers.
 using Vector4 = float __attribute__((vector_size(16)));
 using Vector8 = float __attribute__((vector_size(32)));
 
@@ -35,15 +35,15 @@ inline void CopyRow(const float* from, int64_t dim, float* to) {
   for (; i < dim; ++i) to[i] = from[i];
 }
 
-// Whether a row can be written past the caches: in whole vectors that stand at their alignment.
+// Returns whether a row can be written past the caches: in whole, aligned vectors.
 inline bool CanStream(int64_t dim, const float* to) {
   const auto vector_bytes = static_cast<uintptr_t>(dim == 4 ? 16 : 32);
   return (dim == 4 || dim % 8 == 0) && reinterpret_cast<uintptr_t>(to) % vector_bytes == 0;
 }
 
-// Writes past the caches. Worth it only where the rows that are written exceed the cache: it spares
-// reading the lines that are about to be overwritten. Needs StreamingDone afterwards.
-// REQUIRES: `to` is aligned as the vector.
+// Writes past the caches, which saves reading lines that will be overwritten. Use it only if the
+// written rows exceed the cache, and call StreamingDone afterwards.
+// REQUIRES: `to` is aligned to the vector
 template <typename Vector>
 inline void StreamVector(float* to, Vector value) {
 #ifdef __AVX__
@@ -70,16 +70,16 @@ inline void StreamingDone() {
 #endif
 }
 
-// What a sum of rows begins with, and where it goes.
+// The initial value of a sum of rows, and its destination.
 struct RowSum {
   const float* begin;   // (dim), or null for `empty`
   float* end;           // (dim), may be `begin`
-  float scale = 1;      // of the whole sum
-  bool stream = false;  // whether it goes past the caches. Requires CanStream(dim, end)
+  float scale = 1;      // factor of the whole sum
+  bool stream = false;  // whether to write past the caches. Requires CanStream(dim, end)
   float empty = 0;      // a zero
 };
 
-// As many columns as there are in kVectors vectors.
+// Sums the columns of kVectors vectors.
 // NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result): the products are below 100.
 template <typename Vector, int kVectors, bool kWeighted>
 inline void SumColumns(const float* const* rows, const float* weights, int64_t n, int64_t column,
@@ -141,9 +141,9 @@ inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t 
   }
 }
 
-// sum.end = sum.scale * (sum.begin + weights[0] * rows[0] + weights[1] * rows[1] + ...), one after
-// the other, so that the result does not depend on how a long sum is cut into calls. No weights
-// means ones.
+// Computes sum.end = sum.scale * (sum.begin + weights[0] * rows[0] + weights[1] * rows[1] + ...) in
+// order, so that the result does not depend on how a long sum is divided into calls. Null weights
+// mean ones.
 //   rows  (n) pointers to dim floats    weights  (n) or null
 inline void SumRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
                     const RowSum& sum) {
@@ -154,13 +154,14 @@ inline void SumRows(const float* const* rows, const float* weights, int64_t n, i
   }
 }
 
-// The same on top of what is in `sum`, of shape (dim).
+// Adds the rows to `sum`, of shape (dim).
 inline void AddRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
                     float* sum) {
   SumRows(rows, weights, n, dim, {sum, sum});
 }
 
-// sum += weight * row, both of shape (dim): what AddRows does of one row, without its pointers.
+// Computes sum += weight * row, both of shape (dim): AddRows for one row, without an array of
+// pointers.
 inline void AddScaled(float weight, const float* row, int64_t dim, float* sum) {
   int64_t i = 0;
   for (; i + 8 <= dim; i += 8) {

@@ -21,10 +21,10 @@ namespace {
 
 constexpr int64_t kNanosecondsPerUpdate = 250000;
 
-// One step of the tables of an op.
+// One step of an op's tables.
 class GradientApplier {
  public:
-  //   locks, sources  of the requests
+  //   locks, sources  of the requests, in their order
   GradientApplier(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
                   const std::vector<GradientSource>& sources, Executor* executor)
       : requests_(requests), locks_(locks), sources_(sources), executor_(executor) {}
@@ -35,11 +35,12 @@ class GradientApplier {
   struct Part {
     size_t request;
     int64_t index;
-    int64_t cost;  // grows with its time; only compared
+    int64_t cost;  // in proportion to its time; only compared
   };
   class PartitionUpdate;
 
-  // For the rows that the step makes. All tables have room for theirs, or none is changed.
+  // Evicts rows to make room for the rows that the step creates. If a table lacks room, no table is
+  // changed.
   Status MakeRoom() const;
   Status UpdateRows(const std::vector<FetchedRecords>& fetched) const;
 
@@ -49,7 +50,7 @@ class GradientApplier {
   Executor* executor_;
 };
 
-// One block of distinct ids on its way through Locate, Prepare and Update.
+// A block of distinct ids that passes through Locate, Prepare and Update.
 struct Block {
   int64_t size = 0;
   std::array<int64_t, kBlockRows> uniques;  // their numbers in the groups
@@ -58,15 +59,15 @@ struct Block {
   std::array<bool, kBlockRows> created;
 };
 
-// Memory that a thread keeps from part to part and from step to step.
+// Memory that a thread reuses for all parts and steps.
 struct Scratch {
   PartitionGradients gradients;
-  std::vector<char> skipped;  // of the distinct ids
+  std::vector<char> skipped;  // one per distinct id
 };
 
-// The update of the distinct ids of one part; a thread makes and runs one at a time. Blocks of them
-// are on their way in turn: one is located ahead of the one that is updated, and rows are asked for
-// ahead of their update, across the end of their block.
+// Updates the distinct ids of one part; a thread runs one part at a time. Blocks are pipelined: the
+// next block is located while the current one is updated, and rows are prefetched ahead of their
+// update, across the end of their block.
 class GradientApplier::PartitionUpdate {
  public:
   PartitionUpdate(TableState* state, const GradientSource& source, const FetchedRecords& fetched,
@@ -91,18 +92,18 @@ class GradientApplier::PartitionUpdate {
     writer_.PrefetchIndex(gradients_.unique_ids() + next_,
                           std::min(kBlockRows, gradients_.num_unique() - next_));
   }
-  // Takes the next ids. If it fails, there is nothing in the block.
+  // Takes the next ids. If it fails, the block is empty.
   Status Locate(Block* block);
-  // What follows does rows [begin, end) of a block, or those of them that it has.
+  // Both process rows [begin, end) of a block, cut to the block's size.
   void Prefetch(const Block& block, int64_t begin, int64_t end) const;
   void Update(const Block& block, int64_t begin, int64_t end);
 
   TableState* const state_;
-  Scratch& scratch_;  // found once: a thread's variable is a call away
+  Scratch& scratch_;  // a reference, because access to a thread_local costs a call
   PartitionGradients& gradients_ = scratch_.gradients;
   RowWriter writer_;
   bool skips_ = false;
-  int64_t next_ = 0;  // of the distinct ids, the first one that has not been located
+  int64_t next_ = 0;  // the first distinct id not located yet
 };
 
 Status GradientApplier::PartitionUpdate::Run() {
@@ -236,7 +237,7 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
       parts.push_back({r, p, partitions[r].num_ids(p) * dim});
     }
   }
-  // Large parts first: threads then end together, on small ones.
+  // Large parts first, so that threads finish together on small ones.
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& a, const Part& b) { return a.cost > b.cost; });
   Mutex mutex;

@@ -15,7 +15,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// One step of the tables of an op, all in the memory of one GPU.
+// One step of an op's tables, all in the memory of one GPU.
 class DeviceApplier {
  public:
   DeviceApplier(const std::vector<ApplyRequest>& requests, const WriteLocks& locks, Device* device,
@@ -33,24 +33,25 @@ class DeviceApplier {
  private:
   int64_t SumOfVersions() const;
   Status FindAll(RowLookupResult* found) const;
-  // The same, and what is to be said of the ids, into checks_.
+  // As FindAll; also reads the checks of the ids into checks_.
   Status FindAndCheck(RowLookupResult* found);
-  // What the tiers below the GPU's memory have of the missing ids, into fetched_.
+  // Reads the records of missing ids from the tiers below the GPU's memory into fetched_.
   Status FetchCold();
-  // Which rows have to go first, as GradientApplier::MakeRoom, into leaving_.
+  // Selects the rows to evict, as GradientApplier::MakeRoom does, into leaving_.
   Status FindRoomForAll();
-  // All that the rows which come to a table need: none is changed where another has no room.
+  // Reserves all memory for the rows that a table will get, so that no table changes if another has
+  // no room.
   Status Reserve(size_t r);
-  // Brings the rows that were fetched up.
+  // Promotes the fetched rows.
   Status Promote(size_t r);
-  // Gives the other missing ids rows, but for those that the table's filter does not admit.
+  // Creates rows for the other missing ids, except those that the table's filter rejects.
   Status CreateRows(size_t r);
-  // Leaves of keys_[r], which are all missing ids, those that get new rows.
+  // Removes from keys_[r], which holds all missing ids, the keys that get no new row.
   Status ChooseNew(size_t r);
   //   keys  (n) in the GPU's memory
   Status CreateRowsOf(size_t r, const int64_t* keys, int64_t n);
   Status UpdateAll(const RowLookupResult& found) const;
-  // All of it.
+  // Runs the whole change.
   Status CreateAndUpdate(RowLookupResult* found);
 
   const std::vector<ApplyRequest>& requests_;
@@ -58,7 +59,8 @@ class DeviceApplier {
   Executor* executor_;
   Device* device_;
   std::vector<IdChecks> checks_;
-  // Of each request, the ids without a row on the GPU; and where the CPU has to know them, these.
+  // For each request: the ids without a row on the GPU; and their copies in host memory where the
+  // CPU needs them.
   std::vector<MissingKeys> missing_;
   std::vector<std::vector<int64_t>> keys_;
   std::vector<FetchedRecords> fetched_;
@@ -102,7 +104,7 @@ Status DeviceApplier::FetchCold() {
 Status DeviceApplier::FindRoomForAll() {
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
-    // With those of lower tiers, which FindRoom tells from new ones.
+    // Counts rows of lower tiers as new; FindRoom tells them apart.
     const bool has_room_for_all =
         missing_[r].size() <= state.limit.max_rows - state.tiers.num_rows();
     if (has_room_for_all && !state.limit.queue.expects_keys(state.version)) continue;
@@ -142,7 +144,7 @@ Status DeviceApplier::Promote(size_t r) {
   if (fetched.empty()) return Status::Ok();
   HbmStore* store = locks_[r].tiers.hbm_store();
   const auto record_bytes = static_cast<size_t>(store->record_bytes());
-  // Rows have the numbers of the order of their keys, whoever has read them.
+  // Rows are numbered in the order of their keys, whichever thread has read them.
   std::vector<int64_t> keys;
   std::vector<char> records(fetched.keys().size() * record_bytes);
   for (const int64_t key : keys_[r]) {
@@ -163,7 +165,7 @@ Status DeviceApplier::ChooseNew(size_t r) {
     are_new[i] = fetched.Find(keys[i]) == nullptr;
   }
   if (AdmissionFilter* filter = state.gate.filter(); filter != nullptr) {
-    // It counts them as they came.
+    // The filter counts occurrences in the order of arrival.
     std::vector<uint32_t> arrivals;
     KERAS_SPARSE_RETURN_IF_ERROR(missing_[r].ReadArrivals(&arrivals));
     std::vector<int64_t> occurrences;
@@ -219,7 +221,7 @@ Status DeviceApplier::CreateRowsOf(size_t r, const int64_t* keys, int64_t n) {
   const Status filled = InitializeRecords(store->records_view(), keys, rows.data(), n,
                                           state.gate.initializer().rows(), state.layout(),
                                           state.rule().step(), device_);
-  if (!filled.ok()) {  // no row without content stays behind
+  if (!filled.ok()) {  // leave no row without content
     std::vector<int64_t> created(static_cast<size_t>(n));
     KERAS_SPARSE_RETURN_IF_ERROR(
         device_->CopyToHost(keys, n * static_cast<int64_t>(sizeof(int64_t)), created.data()));
@@ -253,7 +255,7 @@ Status DeviceApplier::CreateAndUpdate(RowLookupResult* found) {
     locks_[r].tiers.hbm_store()->Use(found->rows(r), requests_[r].gradient.bags.num_ids);
   }
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateAll(*found));
-  return device_->CheckStarted();  // nobody waits for what was given last
+  return device_->CheckStarted();  // no later call waits for the last kernels
 }
 
 Status DeviceApplier::Run() {
@@ -271,7 +273,8 @@ Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(FindRoomForAll());
   KERAS_SPARSE_RETURN_IF_ERROR(FetchCold());
   for (size_t r = 0; r < requests_.size(); ++r) KERAS_SPARSE_RETURN_IF_ERROR(Reserve(r));
-  // Nothing is refused any more. None of the step's own rows goes: the same ones are missing.
+  // From here on the step cannot fail for lack of room. It evicts none of its own rows, so the same
+  // ids are missing.
   for (size_t r = 0; r < requests_.size(); ++r) {
     KERAS_SPARSE_RETURN_IF_ERROR(EvictCandidates(leaving_[r], &locks_[r], executor_));
   }
@@ -283,7 +286,7 @@ Status DeviceApplier::Run() {
     const Status erased =
         r < num_promoted_ ? fetched_[r].EraseCold(&locks_[r].tiers) : Status::Ok();
     if (status.ok()) status = erased;
-    locks_[r].tiers.hbm_store()->ForgetKept();  // nobody needs it any more
+    locks_[r].tiers.hbm_store()->ForgetKept();  // the update has used the kept rows
     locks_[r].FinishChange(executor_);
   }
   return status;

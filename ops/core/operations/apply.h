@@ -14,20 +14,21 @@ namespace keras_sparse {
 
 struct ApplyRequest {
   EmbeddingTable* table;
-  OutputGradient gradient;     // ids may repeat, in a bag and over bags
-  int64_t rule_generation;     // that SetRule gave: the slots must still be that optimizer's
-  std::vector<float> numbers;  // of the step: the learning rate, then what else the rule takes
+  OutputGradient gradient;     // ids may repeat within and across bags
+  int64_t rule_generation;     // returned by SetRule; the slots must still be this rule's
+  std::vector<float> numbers;  // for this step: the learning rate, then the rule's other numbers
 };
 
-// For each table: sums the gradients of equal ids, finds each row or creates it, and updates it
-// in place, once. That is one step of each table's rule, also if there are no ids. The gradient of
-// a key that the table's filter does not admit is dropped and counted. The result does not depend
-// on the executor's threads.
+// Makes one step of each table's rule, also if there are no ids: sums the gradients of equal ids,
+// finds or creates each row, and updates the row in place, once. A gradient for a key that the
+// table's filter rejects is dropped and counted. The result does not depend on the executor's
+// threads.
 //
-// InvalidArgument for an id outside a static table (unless such ids read as zeros: then they have
-// no row to move), a table named twice, or numbers that are not the rule's; FailedPrecondition if a
-// table was given a rule anew since. Nothing is changed then, nor where a GPU lacks room for
-// new rows; any other ResourceExhausted leaves updated rows updated, and is a step of the rules.
+// Returns InvalidArgument for an id outside a static table, a table that occurs twice, or numbers
+// that do not fit the rule. If a static table reads such ids as zeros, their gradients are dropped
+// instead. Returns FailedPrecondition if SetRule was called since. Nothing has changed then, nor if
+// a GPU lacks room for new rows. After any other ResourceExhausted, some rows have been updated,
+// and the rules have made their step.
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor);
 
 }  // namespace keras_sparse

@@ -1,4 +1,4 @@
-// What an update does beside its rows, wherever these are: the steps of the tables' rules.
+// Helpers of an update that do not depend on where its rows are: the steps of the tables' rules.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_APPLY_STEPS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_APPLY_STEPS_H_
 
@@ -12,18 +12,19 @@
 
 namespace keras_sparse {
 
-// In each of these `locks` are those of the requests' tables, as TablesOf names them.
+// Returns the requests' tables. In the functions below, `locks` are of these tables.
 std::vector<EmbeddingTable*> TablesOf(const std::vector<ApplyRequest>& requests);
 
-// Whether the steps can be made, but for their ids.
+// Returns OK if the steps can be made, apart from their ids.
 Status CheckSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks);
-// TableState::BeginChange, for a step.
+// Calls TableState::BeginChange of each table before a step.
 Status BeginChanges(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
                     Executor* executor);
-// Of the tables.
+// Returns the versions of the tables.
 std::vector<int64_t> VersionsOf(const std::vector<ApplyRequest>& requests, const WriteLocks& locks);
-// From here on it is a step, whatever happens. What has made room for it since these versions is
-// one change with it: to lookups ahead, which may be some updates old, it is a part of the update.
+// Begins the step, which is counted from here on, whatever happens. Changes since `versions` that
+// made room for the step become one change with it, because lookups ahead count staleness in
+// updates.
 void BeginSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
                 const std::vector<int64_t>& versions);
 void FinishSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,

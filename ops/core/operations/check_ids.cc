@@ -8,14 +8,14 @@ namespace {
 
 constexpr int64_t kIdsPerCheck = 4096;
 
-// Whether the table refuses any of these ids.
+// Returns whether the table rejects any of these ids.
 bool AnyRefused(const TableOptions& options, const int64_t* ids, int64_t n) {
   const OwnedKeys owned = options.owned_keys();
   if (owned.are_all() || options.outside_is_zero()) return false;
   if (options.is_dynamic()) {
     return !std::all_of(ids, ids + n, [owned](int64_t key) { return owned.Hold(key); });
   }
-  // The sign of an id or of its distance to the last row. AVX2 has no unsigned comparison.
+  // The sign bit of an id, or of its distance to the last row. AVX2 has no unsigned comparison.
   const auto last = static_cast<uint64_t>(options.input_dim) - 1;
   uint64_t signs = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -29,7 +29,7 @@ bool AnyRefused(const TableIds& list) {
   return AnyRefused(list.state->options, list.ids, list.num_ids);
 }
 
-// REQUIRES: there is one.
+// REQUIRES: the list has a rejected id
 Status RefusedIdError(const TableIds& list) {
   const TableOptions& options = list.state->options;
   int64_t i = 0;
@@ -57,7 +57,7 @@ Status CheckIds(const std::vector<TableIds>& lists, Executor* executor) {
                           }
                         });
   if (!any_refused) return Status::Ok();
-  // The first, whichever thread came first.
+  // Finds the first list again, whichever thread found an error first.
   const auto refused = std::find_if(lists.begin(), lists.end(),
                                     [](const TableIds& list) { return AnyRefused(list); });
   return RefusedIdError(*refused);

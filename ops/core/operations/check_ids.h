@@ -1,4 +1,4 @@
-// Whether tables take the ids of an op.
+// CheckIds: checks the ids of an op against its tables.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_CHECK_IDS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_CHECK_IDS_H_
 
@@ -11,15 +11,15 @@
 
 namespace keras_sparse {
 
-// The ids of one table in an op that has the table's lock.
+// The ids of an op for one table whose lock the op holds.
 struct TableIds {
   const TableState* state;
   const int64_t* ids;
   int64_t num_ids;
 };
 
-// InvalidArgument that names the first id that its table does not own, of the first list that has
-// one. Ids outside a static table may read as zeros instead.
+// Returns InvalidArgument for the first id that its table does not own, in the first list with such
+// an id. Tables that read ids outside as zeros accept all ids.
 Status CheckIds(const std::vector<TableIds>& lists, Executor* executor);
 
 }  // namespace keras_sparse

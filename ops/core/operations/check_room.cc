@@ -32,7 +32,7 @@ Status RowLimitError(const TableState& state, int64_t num_new, int64_t num_leavi
       std::to_string(num_new) + " keys are new");
 }
 
-// The distinct ones of the keys.
+// Returns the distinct keys.
 HashIndex Distinct(const int64_t* keys, int64_t n) {
   HashIndex distinct(0, n);
   for (int64_t i = 0; i < n; ++i) {
@@ -42,8 +42,8 @@ HashIndex Distinct(const int64_t* keys, int64_t n) {
   return distinct;
 }
 
-// How many rows the update would bring to the GPU: those of new keys that the filter lets in, and
-// those of lower tiers.
+// Counts the rows that an update would add to the GPU: new keys that the filter admits, and rows of
+// lower tiers.
 int64_t CountComing(const TableState& state, const int64_t* ids, int64_t n, Executor* executor) {
   KeyCounts occurrences(0);
   for (int64_t i = 0; i < n; ++i) occurrences.Add(HashKey(ids[i]), 1);
@@ -86,14 +86,14 @@ Status SetRowLimit(EmbeddingTable* table, int64_t max_rows,
 }
 
 int64_t NumLeavingGpu(const TableState& state, const EvictionCandidates& leaving) {
-  if (leaving.keys.empty()) return 0;  // without asking the GPU
+  if (leaving.keys.empty()) return 0;  // avoids asking the GPU
   const auto n = static_cast<int64_t>(leaving.keys.size());
   const auto are_there = std::make_unique<bool[]>(leaving.keys.size());
   state.tiers.hbm_store()->Contains(leaving.keys.data(), n, are_there.get());
   return std::count(are_there.get(), are_there.get() + n, true);
 }
 
-// No row goes before it is known that all tables of the update, and other ranks, have room.
+// Rows are evicted only after all tables of the update, and other ranks, are known to have room.
 Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* executor,
                 EvictionCandidates* leaving) {
   const int64_t max_rows = state->limit.max_rows;
@@ -127,7 +127,7 @@ Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* exe
   };
   if (has_room()) return Status::Ok();
   if (const EvictionPolicy* policy = state->limit.policy.get(); policy != nullptr) {
-    // What the step has read and is about to update stays.
+    // Rows that the step has looked up and will update stay.
     const HashIndex kept = Distinct(keys, n);
     const int64_t num_needed = kept.size() - (num_without - num_new);
     if (num_needed <= max_rows) {

@@ -1,5 +1,4 @@
-// SetRowLimit, CheckRoom: how many rows the updates of a table may come to. CheckUpdate: whether it
-// would refuse one.
+// SetRowLimit, CheckRoom: the limit on a table's rows. CheckUpdate: whether an update would fail.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_CHECK_ROOM_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_CHECK_ROOM_H_
 
@@ -14,36 +13,35 @@
 
 namespace keras_sparse {
 
-// Limits the rows of a dynamic table, in all tiers, that updates make: one that would make more is
-// refused before it makes or changes any. Before that rows go by the policy, if there is one, but
-// none of those that the update is for. Rows that there are, or that are imported, stay.
+// Limits the rows of a dynamic table, counted over all tiers, that updates may create. An update
+// that exceeds the limit fails before it creates or changes any row. With a policy, the update
+// first evicts rows, but none of its own. Existing and imported rows stay.
 //   policy  may be null
-// Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table does
-// not keep.
+// Returns Unimplemented for a static table. Returns FailedPrecondition if the policy needs ages
+// that the table does not keep.
 Status SetRowLimit(EmbeddingTable* table, int64_t max_rows, std::unique_ptr<EvictionPolicy> policy);
 
-// Whether an update with these ids would stay within the limit: ResourceExhausted if it would not.
-// Changes nothing.
+// Returns ResourceExhausted if an update with these ids would exceed the limit. Changes nothing.
 Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
-// The same of a table whose lock the caller has.
-//   num_leaving  how many rows would go first
+// As above, for a table that the caller has locked.
+//   num_leaving  number of rows that the update would evict
 Status CheckRoom(TableState* state, const int64_t* ids, int64_t n, Executor* executor,
                  int64_t* num_leaving);
 
-// For a step of several ops, none of which is to change a table that another one of them refuses:
-// the errors that ApplyGradients has for these ids before it changes anything. An id outside of the
-// table, no room within the limit of rows or the size of the first tier, rows that an earlier
-// change has found no room for below. Where the table is in a GPU's memory, the room for its new
-// rows is taken, and stays the table's. Rows stay as they are.
-//   ids  (n) in the CPU's memory, repeats allowed
+// Checks one op of a step with several ops, so that no op changes a table if another op fails.
+// Returns the errors that ApplyGradients would return for these ids before it changes anything: an
+// id outside the table, no room within the row limit or the size of the first tier, or rows that an
+// earlier change could not demote. For a table in a GPU's memory, this reserves room for the new
+// rows, which the table keeps. Rows are unchanged.
+//   ids  (n) in host memory, repeats allowed
 Status CheckUpdate(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
 
-// How many of the rows that leave a table are in the memory of its GPU, and free room there.
+// Returns how many of the rows to evict are in the memory of the table's GPU, where they free room.
 int64_t NumLeavingGpu(const TableState& state, const EvictionCandidates& leaving);
 
-// Finds the rows that have to go for the table to stay within its limit when an update has made
-// those that these keys lack. ResourceExhausted if it cannot. Changes nothing but what the table
-// knows of the rows that go first.
+// Selects the rows to evict so that the table stays within its limit after an update has created
+// rows for these keys. Returns ResourceExhausted if there are too few. Changes nothing but the
+// eviction queue.
 Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* executor,
                 EvictionCandidates* leaving);
 

@@ -23,7 +23,7 @@ Status RestoreSteps(EmbeddingTable* table, const RuleHistory& history, Executor*
   const WriteLocks locks({table});
   KERAS_SPARSE_RETURN_IF_ERROR(locks[0].rule_state.Restore(history));
   KERAS_SPARSE_RETURN_IF_ERROR(Clear(&locks[0], executor));
-  // None of the rows are left that have held it.
+  // All rows that the clock was held for are gone.
   locks[0].rule_state.RestartClock(history.table_step);
   return Status::Ok();
 }

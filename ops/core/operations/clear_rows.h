@@ -1,4 +1,4 @@
-// ClearRows: a table back to the state before training, or before that of a saved one.
+// ClearRows: resets a table to its state before training, or prepares it for a checkpoint.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_CLEAR_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_CLEAR_ROWS_H_
 
@@ -9,11 +9,13 @@
 
 namespace keras_sparse {
 
-// Back to the state before training: no rows and no waiting keys, or every row its initial one.
+// Resets a table to its state before training: without rows and waiting keys, or with all rows of a
+// static table at their initial values.
 Status ClearRows(EmbeddingTable* table, Executor* executor);
 
-// The same, and then goes on after the steps of a saved table with the same rule, so that its
-// records can be imported with their steps. InvalidArgument if that cannot be its history.
+// As ClearRows; then continues after the steps of a saved table with the same rule, so that its
+// records can be imported with their steps. Returns InvalidArgument if `history` cannot belong to
+// the rule.
 Status RestoreSteps(EmbeddingTable* table, const RuleHistory& history, Executor* executor);
 
 }  // namespace keras_sparse

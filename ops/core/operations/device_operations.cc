@@ -2,7 +2,7 @@
 
 namespace keras_sparse {
 
-// Made where it is first asked for: static objects fill it in, in no order.
+// Created on first use, because static objects set the pointers in unspecified order.
 DeviceOperations& DeviceOperations::Get() {
   static auto* operations = new DeviceOperations();
   return *operations;

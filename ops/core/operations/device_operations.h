@@ -1,4 +1,4 @@
-// What a training step, and what comes before it, does to tables in a GPU's memory.
+// DeviceOperations: training steps and lookups for tables in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_DEVICE_OPERATIONS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_DEVICE_OPERATIONS_H_
 
@@ -13,11 +13,12 @@
 
 namespace keras_sparse {
 
-// Each is that of its name in lookup.h, apply.h and prefetch_records.h, which calls it for tables
-// in a GPU's memory: all of a call are in that of one GPU, as is what lookups, their gradient and
-// updates read and write for them. What is named `ahead`, `from_host` or `to_host` has its ids, and
-// the last its rows, in the CPU's. The .cu files fill it in; in a build without CUDA there is no
-// such table.
+// Each function implements its namesake in lookup.h, apply.h and prefetch_records.h, which call it
+// for tables in a GPU's memory. All tables of a call are in the memory of one GPU, as are the
+// inputs and outputs of lookups, their gradient and updates. Exceptions: `lookup_rows_from_host`,
+// `lookup_rows_to_host` and `prefetch_records` take ids in host memory, and `lookup_rows_to_host`
+// also writes rows to host memory. The .cu files set the pointers; a build without CUDA has no such
+// tables.
 struct DeviceOperations {
   Status (*lookup_rows)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_rows_from_host)(const std::vector<LookupRequest>& requests) = nullptr;
@@ -27,25 +28,25 @@ struct DeviceOperations {
                             Executor* executor) = nullptr;
   Status (*prefetch_records)(const std::vector<PrefetchIds>& lists,
                              std::vector<StagedRecords::Hold>* holds) = nullptr;
-  // Of each request's ids and bags, for which it waits.
+  // Hashes each request's ids and bags. Waits for the ids.
   Status (*hash_lookup)(const std::vector<LookupRequest>& lookup,
                         std::vector<BagsHash>* hashes) = nullptr;
 
   static DeviceOperations& Get();
 };
 
-// Whether a table is in a GPU's memory.
+// Returns whether a table is in a GPU's memory.
 inline bool IsOnDevice(const EmbeddingTable& table) {
   return table.options().storage.device != nullptr;
 }
 
-// Whether the tables of an op are.
+// Returns whether the tables of an op are in a GPU's memory.
 template <typename Request>
 bool AreOnDevice(const std::vector<Request>& requests) {
   return !requests.empty() && IsOnDevice(*requests[0].table);
 }
 
-// The device of such an op. InvalidArgument if it has tables elsewhere.
+// Finds the device of such an op. Returns InvalidArgument if the op also has tables elsewhere.
 template <typename Request>
 Status DeviceOf(const std::vector<Request>& requests, Device** device) {
   *device = requests[0].table->options().storage.device.get();

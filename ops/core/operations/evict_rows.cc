@@ -25,8 +25,7 @@ Status EvictRows(EmbeddingTable* table, const EvictionPolicy& policy, Executor* 
   return Status::Ok();
 }
 
-// Without BeginChange, which would fail where a lower tier is full: to evict is the way out of
-// that.
+// Does not call BeginChange, which fails if a lower tier is full: eviction is the remedy for that.
 Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
                        Executor* executor) {
   if (candidates.keys.empty()) return Status::Ok();
@@ -34,7 +33,7 @@ Status EvictCandidates(const EvictionCandidates& candidates, TableState* state,
   KERAS_SPARSE_RETURN_IF_ERROR(state->tiers.EraseEverywhere(candidates.keys, candidates.num_above));
   for (const int64_t key : candidates.keys) state->gate.Forget(key);
   state->counters.evicted_rows += static_cast<int64_t>(candidates.keys.size());
-  // There may be room now for what the last change left to do.
+  // There may be room now for work that the last change left unfinished.
   state->FinishChange(executor);
   return Status::Ok();
 }
@@ -68,7 +67,7 @@ Status EraseFrom(const std::vector<int64_t>& keys, TableState* state, Executor* 
   state->CountChange();
   KERAS_SPARSE_RETURN_IF_ERROR(state->tiers.EraseEverywhere(keys, keys.size()));
   for (const int64_t key : keys) state->gate.Forget(key);
-  // There may be room now for what the last change left to do.
+  // There may be room now for work that the last change left unfinished.
   state->FinishChange(executor);
   return Status::Ok();
 }

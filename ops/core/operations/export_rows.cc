@@ -38,7 +38,7 @@ Status ExportLowerTier(const TableState& state, int64_t cursor, int64_t max_rows
   int64_t next = -1;
   KERAS_SPARSE_RETURN_IF_ERROR(stores[store]->Walk(
       PositionOf(cursor), std::max<int64_t>(1, max_rows), &keys, &records, &next));
-  // What an erase that failed has left below is not the row.
+  // A copy left below by a failed erase is not the row.
   const std::vector<bool> above = state.tiers.AreAbove(store, keys);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (above[i]) continue;
@@ -53,7 +53,7 @@ Status ExportLowerTier(const TableState& state, int64_t cursor, int64_t max_rows
   return Status::Ok();
 }
 
-// What a table has of a key, whose record is null where it has none.
+// Reads the row and slots of a key; the record is null for a key without a row.
 class KeyReader {
  public:
   explicit KeyReader(const TableState& state)
@@ -62,7 +62,7 @@ class KeyReader {
   //   to  (record_floats)
   void Read(int64_t key, const float* record, float* to) {
     const RecordLayout& layout = state_.layout();
-    float* copy = copy_.data();  // with the words of steps
+    float* copy = copy_.data();  // including the step words
     if (record != nullptr) {
       std::copy_n(record, copy_.size(), copy);
       if (state_.rule().defers_moves()) state_.rule().CatchUp(copy);
@@ -95,7 +95,8 @@ Status ExportRows(const EmbeddingTable& table, int64_t cursor, int64_t max_rows,
   }
   if (cursor == 0) {
     cursor = state.FirstCursor();
-    // Once for all pieces: their ages are those of one moment, unless another call refreshes it.
+    // Once for all chunks, so that ages refer to one moment, unless another call refreshes the
+    // clock.
     state.rule_state.RefreshClock();
   }
   if (TierOf(cursor) > 0) return ExportLowerTier(state, cursor, max_rows, rows);
@@ -137,7 +138,7 @@ Status HaveRows(const EmbeddingTable& table, const std::vector<int64_t>& keys,
   const ReadLocks locks({&table});
   const TierStack& tiers = locks[0].tiers;
   *exist = tiers.AreAbove(tiers.lower_tiers().size(), keys);
-  // One that fails has said that none is there.
+  // A GPU that fails has reported that no key exists.
   const Device* gpu = table.options().storage.device.get();
   return gpu == nullptr ? Status::Ok() : gpu->CheckWorks();
 }

@@ -1,4 +1,4 @@
-// Rows on their way out of a table: all of them by a walk, or those of some keys.
+// ExportRows, ReadRows: copy rows out of a table, all of them by a walk, or those of some keys.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_EXPORT_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_EXPORT_ROWS_H_
 
@@ -12,32 +12,32 @@
 
 namespace keras_sparse {
 
-// Gives the next rows, about `max_rows`. A cursor is 0 at first, then the next_cursor of the piece
-// before; -1 says that all is out, and gives an empty piece.
-// FailedPrecondition if the table has changed since the walk began.
+// Returns the next rows, about `max_rows`. Start with cursor 0, then pass the next_cursor of the
+// previous chunk. Cursor -1 marks the end and returns an empty chunk. Returns FailedPrecondition if
+// the table has changed since the walk began.
 Status ExportRows(const EmbeddingTable& table, int64_t cursor, int64_t max_rows,
                   ExportedRows* rows);
 
-// What a table has of some keys, in their order.
+// The rows of some keys, in their order.
 struct RowsOfKeys {
   int64_t record_floats = 0;
   std::vector<char> exist;     // (n) whether the key has a row
-  std::vector<float> records;  // (n, record_floats): row, then slots, both as ExportRows gives them
+  std::vector<float> records;  // (n, record_floats): row, then slots, as ExportRows returns them
 };
 
-// Reads the rows of these keys in all tiers. Changes nothing, and is no lookup: no row moves, none
-// is made, and a filter is not asked. A key without a row has what a lookup reads for it, and slots
-// as a new row begins with them; an id outside a static table zeros.
+// Reads the rows of these keys from all tiers. Changes nothing: no row moves or is created, and the
+// filter is not asked. A key without a row returns the values that a lookup reads, and the initial
+// slots of a new row. An id outside a static table returns zeros.
 //   keys  (n), repeats allowed
-// To the table it is no lookup; the tiers count what they were asked for.
-// InvalidArgument for an id outside a static table that refuses it.
+// The table does not count this as a lookup; the tiers count their reads. Returns InvalidArgument
+// for an id outside a static table that rejects it.
 Status ReadRows(const EmbeddingTable& table, const int64_t* keys, int64_t n, Executor* executor,
                 RowsOfKeys* rows);
 
-// Whether each key has a row, in any tier. An id outside a static table has none.
+// Returns whether each key has a row in any tier. An id outside a static table has none.
 //   keys  (n), repeats allowed
 //   exist  (n)
-// An error if a GPU that has some of the rows fails.
+// Returns an error if a GPU that holds some of the rows fails.
 Status HaveRows(const EmbeddingTable& table, const std::vector<int64_t>& keys,
                 std::vector<bool>* exist);
 

@@ -42,8 +42,8 @@ Status FetchedRecords::Fetch(const std::vector<TableIds>& lists, Executor* execu
   fetched->resize(lists.size());
   for (size_t l = 0; l < lists.size(); ++l) {
     const TierStack& tiers = lists[l].state->tiers;
-    // The usual case while all rows fit the first tier: then nothing is below, and no id need be
-    // looked up for it.
+    // The usual case while all rows fit the first tier: no row is below, so no id is looked up
+    // there.
     if (!tiers.HasRowsBelow()) continue;
     const int64_t num_ids = lists[l].num_ids;
     const int64_t num_tasks = (num_ids + kIdsPerFetch - 1) / kIdsPerFetch;

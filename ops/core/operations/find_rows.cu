@@ -6,7 +6,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// The row of an id of a static table. What is outside is reported.
+// Returns the row of an id of a static table, and reports ids outside.
 __device__ uint32_t StaticRow(const HbmTable& table, int64_t id, int64_t place) {
   if (table.owned.Hold(id)) return static_cast<uint32_t>(id);
   if (table.outside_is_zero) {
@@ -47,7 +47,7 @@ __global__ void DynamicRowsKernel(Requests<FindRequest> requests) {
   }
 }
 
-// The ids of refused places, once all lanes have seen theirs.
+// Writes the ids of the rejected positions, after all lanes have reported theirs.
 __global__ void NameRefusedKernel(Requests<FindRequest> requests, uint32_t* any_refused) {
   for (int64_t r = LaneOfKernel(); r < requests.parts.num_parts; r += LanesOfKernel()) {
     const FindRequest& request = requests.requests[r];
@@ -57,7 +57,7 @@ __global__ void NameRefusedKernel(Requests<FindRequest> requests, uint32_t* any_
   }
 }
 
-// Those for tables of a kind.
+// Finds the rows of all dynamic tables, or of all static tables.
 Status FindRowsOf(const std::vector<FindRequest>& requests, bool are_dynamic, uint32_t* any_refused,
                   Device* device) {
   std::vector<FindRequest> of_kind;

@@ -1,4 +1,4 @@
-// Where the rows of ids are, in tables in a GPU's memory.
+// FindRows: finds the rows of ids in tables in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_FIND_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_FIND_ROWS_H_
 
@@ -20,9 +20,9 @@ struct HbmTable {
   RecordsView records;
   int64_t dim;
   OwnedKeys owned;
-  HbmIndexView index;    // of a dynamic table: in a static one the row of an id has its number
-  bool outside_is_zero;  // an id outside a static table reads as zeros, instead of being refused
-  InitialRows default_rows;  // what an id without a row reads as, in a dynamic one
+  HbmIndexView index;        // of a dynamic table; in a static one, the id is the row number
+  bool outside_is_zero;      // whether ids outside a static table read as zeros
+  InitialRows default_rows;  // the values of ids without a row, in a dynamic table
   IdChecks* checks;          // of this request alone
 };
 
@@ -30,13 +30,13 @@ struct FindRequest {
   HbmTable table;
   const int64_t* ids;  // (num_ids)
   int64_t num_ids;
-  uint32_t* rows;  // (num_ids) of each id, kNoHbmRow where there is none
+  uint32_t* rows;  // (num_ids) the row of each id, kNoHbmRow for none
 };
 
-// Gives the device the work to find all rows. What is refused, and counted, stands in the tables'
-// checks once it is done. If it is an id, `any_refused` is other than zero then: all work of the op
-// that comes after is to change nothing.
-//   any_refused  (1) in the GPU's memory, not written else
+// Enqueues work on the device to find all rows. When the work is done, the tables' checks hold
+// rejected ids and counts. If an id was rejected, `any_refused` is nonzero, and all later work of
+// the op must change nothing.
+//   any_refused  (1) in the GPU's memory; not written if no id is rejected
 Status FindRows(const std::vector<FindRequest>& requests, uint32_t* any_refused, Device* device);
 
 }  // namespace keras_sparse::cuda_impl

@@ -17,15 +17,15 @@ namespace {
 
 constexpr int64_t kNanosecondsPerImport = 100000;
 
-// Records on their way into a table.
+// Records to write into a table.
 struct Import {
-  const float* records;  // or null: the rows stay as they are
+  const float* records;  // null: rows keep their values
   int64_t width;
-  const uint32_t* ages = nullptr;         // or null
-  const uint32_t* frequencies = nullptr;  // or null
+  const uint32_t* ages = nullptr;         // may be null
+  const uint32_t* frequencies = nullptr;  // may be null
 };
 
-// Writes those of one part; the last one of a repeated key is written last.
+// Writes the records of one part in order, so that the last one of a repeated key stays.
 Status WritePart(const Import& import, const IdPartition& partition, int64_t part,
                  const TableState& state, RowWriter* writer) {
   const RecordLayout& layout = state.layout();
@@ -39,7 +39,7 @@ Status WritePart(const Import& import, const IdPartition& partition, int64_t par
     writer->Prepare(ids + i, 1, &record, &created);
     if (import.records == nullptr) continue;
     const int64_t position = positions == nullptr ? i : positions[i];
-    // By memcpy: steps are no floats.
+    // memcpy, because step words are not floats.
     std::memcpy(record, import.records + position * import.width,
                 static_cast<size_t>(4 * import.width));
     if (has_steps) continue;
@@ -56,7 +56,8 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
   Status status;
   executor->ParallelFor(
       partition.num_parts(), kNanosecondsPerImport, [&](int64_t begin, int64_t end) {
-        // Rows that only come up keep their bits: moves made up for in two parts round otherwise.
+        // Rows that are only promoted keep their bits: applying missed steps in two parts rounds
+        // differently.
         RowWriter writer(state, fetched, import.width > 0);
         for (int64_t part = begin; part < end; ++part) {
           const Status written = WritePart(import, partition, part, *state, &writer);
@@ -69,9 +70,9 @@ Status WriteParts(const Import& import, const IdPartition& partition, const Fetc
   return status;
 }
 
-// Writes what CheckKeys and CheckRecords have passed, once the change has begun, and takes it out
-// of the tiers below the one that rows are used in: a row in a GPU's memory is written in place.
-//   fetched  what there is below of these keys, or null where whole records replace it
+// Writes records after CheckKeys and CheckRecords have passed and the change has begun. Erases them
+// from the tiers below; a row in a GPU's memory is written in place.
+//   fetched  records of these keys in lower tiers, or null where whole records replace them
 Status WriteFetched(const Import& import, const int64_t* keys, int64_t n,
                     const FetchedRecords* fetched, TableState* state, Executor* executor) {
   ++state->version;
@@ -91,7 +92,8 @@ Status WriteFetched(const Import& import, const int64_t* keys, int64_t n,
 
 Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* state,
              Executor* executor) {
-  // Whole records need nothing of those they replace, which might not even be readable.
+  // Whole records replace the old ones without reading them, so that unreadable rows can be
+  // replaced.
   const RecordLayout& layout = state->layout();
   const bool has_slots =
       import.width != state->options.output_dim || import.width == layout.record_floats();
@@ -111,7 +113,7 @@ Status CheckNumber(int64_t n) {
       "an op takes fewer than 2^32 keys a table. Received: " + std::to_string(n) + " keys");
 }
 
-// Also against the history that the table has now.
+// Also checks against the table's current history.
 Status CheckRecords(const std::vector<SavedChange>& changes, const TableState& state) {
   for (const SavedChange& change : changes) {
     KERAS_SPARSE_RETURN_IF_ERROR(state.CheckRecords(change.records, change.n, change.width));
@@ -119,7 +121,7 @@ Status CheckRecords(const std::vector<SavedChange>& changes, const TableState& s
   return Status::Ok();
 }
 
-// Those of the keys that the first tier has or that were fetched, in their order.
+// Returns the keys, in order, that the first tier has or that were fetched.
 std::vector<int64_t> WithARow(const int64_t* keys, int64_t n, const TableState& state,
                               const FetchedRecords& fetched) {
   std::vector<int64_t> missing;
@@ -139,14 +141,14 @@ Status PromoteInMemory(const int64_t* keys, int64_t n, TableState* state, Execut
   std::vector<FetchedRecords> fetched(1);
   KERAS_SPARSE_RETURN_IF_ERROR(FetchedRecords::Fetch({{state, keys, n}}, executor, &fetched));
   if (fetched[0].empty()) return Status::Ok();
-  // Those that are above already are used with the others, which would push them down otherwise.
+  // Rows that are already in the first tier are used too; otherwise the others would demote them.
   const std::vector<int64_t> found = WithARow(keys, n, *state, fetched[0]);
   *num_promoted = static_cast<int64_t>(fetched[0].keys().size());
   return WriteFetched({nullptr, 0}, found.data(), static_cast<int64_t>(found.size()), &fetched[0],
                       state, executor);
 }
 
-// As an update of a table in a GPU's memory does.
+// Promotes rows as an update of a table in a GPU's memory does.
 Status PromoteOnGpu(const int64_t* keys, int64_t n, HbmStore* gpu, TableState* state,
                     Executor* executor, int64_t* num_promoted) {
   if (!state->tiers.HasLowerTierReads()) return Status::Ok();
@@ -171,7 +173,7 @@ Status PromoteOnGpu(const int64_t* keys, int64_t n, HbmStore* gpu, TableState* s
   ++state->version;
   state->tiers.BeginUpdate();
   const auto num_found = static_cast<int64_t>(found.size());
-  // Those that are above already are used with the others.
+  // Rows that are already on the GPU are used too.
   KERAS_SPARSE_RETURN_IF_ERROR(gpu->NoteUsesOf(keys, n));
   KERAS_SPARSE_RETURN_IF_ERROR(gpu->Put(found.data(), num_found, records.data()));
   const Status status = fetched.EraseCold(&state->tiers);
@@ -215,7 +217,7 @@ Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
                            std::to_string(history.first_step) + " to " +
                            std::to_string(history.step));
   }
-  // Once for all of them: what they leave to do for want of room is for the next change.
+  // Once for all changes; work left for lack of room waits for the next change.
   KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.Restore(history));
   if (const Status fits = CheckRecords(changes, state); !fits.ok()) {
@@ -223,7 +225,7 @@ Status ApplyChanges(EmbeddingTable* table, const RuleHistory& history,
     state.rule_state.RestartClock(before.table_step);
     return fits;
   }
-  ++state.version;  // rows that are not among the changes have moved, too
+  ++state.version;  // rows outside the changes have moved too
   for (const SavedChange& change : changes) {
     const std::vector<int64_t> erased(change.erased, change.erased + change.num_erased);
     KERAS_SPARSE_RETURN_IF_ERROR(EraseFrom(erased, &state, executor));

@@ -20,8 +20,7 @@ namespace {
 
 constexpr int64_t kIdsPerRun = 512;
 constexpr int64_t kNanosecondsPerLookedUpId = 20;
-// Rows of an output that lie among others are too far apart for the processor to bring their lines
-// by itself.
+// Output rows with a stride are too far apart for the processor's own prefetcher.
 constexpr int64_t kRowsWrittenAhead = 16;
 // Some consecutive bags of one request.
 struct Run {
@@ -30,8 +29,8 @@ struct Run {
   int64_t last_bag;
 };
 
-// Run *at and those after it before `end` that go on with its request, as one: a thread that has
-// many to do begins few. Moves *at behind them.
+// Joins run *at with the runs after it, before `end`, that continue its request, so that a thread
+// with many runs starts few. Moves *at past them.
 Run JoinRuns(const std::vector<Run>& runs, int64_t end, int64_t* at) {
   Run joined = runs[static_cast<size_t>(*at)];
   for (++*at; *at < end && runs[static_cast<size_t>(*at)].request == joined.request; ++*at) {
@@ -40,15 +39,15 @@ Run JoinRuns(const std::vector<Run>& runs, int64_t end, int64_t* at) {
   return joined;
 }
 
-// The ids of a run's bags are [first, second).
+// Returns the ids of a run's bags as [first, second).
 std::pair<int64_t, int64_t> IdsOfRun(const Bags& bags, const Run& run) {
   if (bags.combiner == Combiner::kNone) return {run.first_bag, run.last_bag};
   return {bags.row_splits[run.first_bag], bags.row_splits[run.last_bag]};
 }
 
-// What follows returns false if the table refuses an id.
+// The functions below return false if the table rejects an id.
 
-// Ends a run of lookups.
+// Finishes a run of lookups.
 bool FinishLookups(const RowReader& reader, int64_t lookups, bool stream) {
   if (stream) StreamingDone();
   if (reader.refused()) return false;
@@ -94,7 +93,7 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
   const bool prefetches_output = output.stride > dim && !stream;
-  // The sum of a bag that is too large for one piece, or is not written as floats.
+  // The sum of a bag that has more ids than one block, or whose output is not float32.
   std::vector<float> begun(are_floats ? 0 : static_cast<size_t>(dim));
   int64_t at = first;
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
@@ -128,7 +127,8 @@ bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState&
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
-  // First each id's product of row and output gradient. The forward pass has counted these ids.
+  // First computes the product of each id's row and the output gradient. The forward pass has
+  // counted these ids.
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
     if (bags.row_splits[bag] == bags.row_splits[bag + 1]) continue;
     const float* output_grad = output_grads.Row(bag);
@@ -140,7 +140,8 @@ bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState&
   return !reader.refused();
 }
 
-// The frame of both: locks, checks, lower tiers, then runs of all requests on the executor.
+// Shared by lookups and their gradient: locks, checks, reads of lower tiers, then runs of all
+// requests on the executor.
 template <typename Request, typename DoRun>
 Status ForEachRun(const std::vector<Request>& requests, Executor* executor, const DoRun& do_run) {
   std::vector<Run> runs;
@@ -172,7 +173,7 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
   return any_refused ? CheckIds(lists, executor) : Status::Ok();
 }
 
-// Whether the output can be written past the caches.
+// Returns whether the output can be written past the caches.
 bool CanStreamOutput(const LookupRequest& request) {
   const int64_t dim = request.table->dim();
   const OutputRows output = request.rows.Of(dim);
@@ -180,11 +181,11 @@ bool CanStreamOutput(const LookupRequest& request) {
          CanStream(dim, output.FloatRow(1));
 }
 
-// Outputs of more bytes leave the last-level cache before anything reads them: half of it is for
-// the rows that are read. What uses them comes after all lookups of a step as a rule, not after
-// each: a model joins its features before its first layer.
+// Larger outputs leave the last-level cache before they are read: half of the cache is for the
+// rows. Outputs are usually read after all lookups of a step, because a model joins its features
+// before its first layer.
 int64_t MaxCachedBytes() {
-  constexpr int64_t kMost = int64_t{32} << 20;  // a larger cache has other users, too
+  constexpr int64_t kMost = int64_t{32} << 20;  // larger caches have other users too
   const int64_t cache = ThirdLevelCacheBytes();
   return cache == 0 ? kMost : std::min(cache / 2, kMost);
 }
@@ -197,7 +198,7 @@ int64_t CountOutputs(const std::vector<LookupRequest>& requests) {
     output_bytes += FloatBytes(request.rows.type) * request.bags.num_bags * request.table->dim();
   }
   const int64_t total = OutputBytes::Add(output_bytes);
-  int64_t most = output_bytes;  // a table that is looked up twice a step tells of half a step
+  int64_t most = output_bytes;  // a table that is looked up twice a step measures half a step
   for (const LookupRequest& request : requests) {
     most = std::max(most, request.table->output_bytes().Since(total));
   }

@@ -18,7 +18,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Which number each of the keys has among them, for each id.
+// Finds the position of each id among the keys.
 //   found  (ids.num_ids) in the GPU's memory
 Status FindNumbers(const std::vector<int64_t>& keys, const DeviceIds& ids, Device* device,
                    uint32_t* found) {
@@ -36,22 +36,22 @@ Status FindNumbers(const std::vector<int64_t>& keys, const DeviceIds& ids, Devic
   return Status::Ok();
 }
 
-// The rows of a list of ids that are in cold tiers, in the GPU's memory for as long as the lookup
-// takes: no row moves to another tier. What is read stays staged for the update of the same step.
+// The rows of ids in cold tiers, copied to the GPU's memory for the time of the lookup. Rows are
+// not promoted. The records stay staged for the update of the same step.
 class LowerTierReads {
  public:
-  // Of each of the lists that were found. There are none where all rows are above.
+  // Reads the rows of each list that was found. Empty if all rows are above.
   static Status Read(const RowLookupResult& found, const std::vector<DeviceIds>& lists,
                      Device* device, std::vector<LowerTierReads>* rows);
 
-  // For IdRows; null where there are none.
+  // For IdRows; null if there are none.
   const uint32_t* found() const { return found_.data(); }
   const float* rows() const { return rows_.data(); }
-  // How many of the ids have one.
+  // Returns how many of the ids have a cold row.
   int64_t num_hits() const { return num_hits_; }
 
  private:
-  // Of one list.
+  // Reads the rows of one list.
   Status Read(const MissingIds& missing, const DeviceIds& ids, Device* device);
 
   DeviceArray<uint32_t> found_;
@@ -85,7 +85,7 @@ Status LowerTierReads::Read(const MissingIds& missing, const DeviceIds& ids, Dev
   if (fetched.empty()) return Status::Ok();
   const int64_t dim = state.options.output_dim;
   std::vector<int64_t> keys;
-  // As they read now, which takes less room than their records.
+  // Current values of the rows, which are smaller than their records.
   std::vector<float> values(fetched.keys().size() * static_cast<size_t>(dim));
   float* row = values.data();
   for (size_t i = 0; i < missing.ids.size(); ++i) {
@@ -114,7 +114,7 @@ std::vector<DeviceIds> ListsOf(const std::vector<Request>& requests, const ReadL
   return lists;
 }
 
-// What the requests read, with the memory for rows that a rule moves.
+// The rows that requests read, with memory for rows whose missed steps are applied on reading.
 class Reads {
  public:
   template <typename Request>
@@ -122,7 +122,7 @@ class Reads {
     ForgetKept(requests, locks);
     lists_ = ListsOf(requests, locks);
     KERAS_SPARSE_RETURN_IF_ERROR(RowLookupResult::Find(lists_, device, &found_));
-    // What is below the GPU's memory. Only then the CPU has to know which ids are not in it.
+    // Rows below the GPU's memory. Only these need the ids that are missing on the GPU.
     KERAS_SPARSE_RETURN_IF_ERROR(LowerTierReads::Read(found_, lists_, device, &cold_));
     moved_.resize(lists_.size());
     for (size_t r = 0; r < lists_.size(); ++r) {
@@ -148,7 +148,8 @@ class Reads {
     std::vector<IdChecks> checks;
     return found_.Check(&checks);
   }
-  // The same of lookups, which their tables count. Keeps their rows where a request asks for it.
+  // As Check, for lookups, which their tables count. Caches the row indices if a request asks for
+  // it.
   Status FinishLookups(const std::vector<LookupRequest>& requests) const {
     std::vector<IdChecks> checks;
     KERAS_SPARSE_RETURN_IF_ERROR(found_.Check(&checks));
@@ -162,13 +163,13 @@ class Reads {
   }
 
  private:
-  // The rows of the batch before make room for those of this one.
+  // Rows kept for the previous batch make room for this one.
   static void ForgetKept(const std::vector<LookupRequest>& requests, const ReadLocks& locks) {
     for (size_t r = 0; r < requests.size(); ++r) {
       if (requests[r].ids_owner != nullptr) locks[r].tiers.hbm_store()->ForgetKept();
     }
   }
-  // Those of this lookup are for the update that comes yet.
+  // The kept rows of this lookup are for the update that follows.
   static void ForgetKept(const std::vector<WeightsGradientRequest>& /*requests*/,
                          const ReadLocks& /*locks*/) {}
 
@@ -187,7 +188,7 @@ class Reads {
   std::vector<DeviceArray<float>> moved_;
 };
 
-// The frame of both: checks, locks, what is read, and then work(reads, device).
+// Shared by lookups and their gradient: checks, locks, reads, then work(reads, device).
 template <typename Request, typename Work>
 Status Read(const std::vector<Request>& requests, const Work& work) {
   for (const Request& each : requests) KERAS_SPARSE_RETURN_IF_ERROR(each.bags.CheckSizes());
@@ -211,15 +212,15 @@ Status LookupRows(const std::vector<LookupRequest>& requests) {
   });
 }
 
-// What requests of the CPU's point to, in the device's memory.
+// Copies of requests' inputs in the device's memory.
 class RequestsFromHost {
  public:
-  // All but the rows, which are as the requests say.
+  // Copies everything but the rows, which stay as the requests have them.
   Status Copy(const std::vector<LookupRequest>& requests, Device* device) {
     requests_ = requests;
     for (LookupRequest& each : requests_) {
       Bags& bags = each.bags;
-      // The kernels count on sound splits, which here can be seen.
+      // Kernels rely on valid row_splits, which can be checked here.
       KERAS_SPARSE_RETURN_IF_ERROR(bags.Check());
       numbers_.Add(&each.ids, bags.num_ids);
       if (bags.combiner == Combiner::kNone) bags.row_splits = nullptr;
@@ -230,8 +231,8 @@ class RequestsFromHost {
     return weights_.Copy(device);
   }
 
-  // Gives the rows a place on the device, too, for CopyRowsBack.
-  // REQUIRES: rows with nothing between them
+  // Allocates memory for the rows on the device too.
+  // REQUIRES: contiguous rows
   Status PlaceRows(Device* device) {
     std::vector<size_t> order(requests_.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -259,7 +260,7 @@ class RequestsFromHost {
 
   const std::vector<LookupRequest>& requests() const { return requests_; }
 
-  // To where the requests had them.
+  // Copies the rows to the places that the requests name.
   Status CopyRowsBack(Device* device) const {
     for (const Run& run : runs_) {
       KERAS_SPARSE_RETURN_IF_ERROR(
@@ -269,7 +270,7 @@ class RequestsFromHost {
   }
 
  private:
-  // Rows of requests that follow one another in the CPU's memory, and do so in the device's.
+  // Rows of requests that are contiguous in host memory, and therefore also on the device.
   struct Run {
     char* rows;
     int64_t first_byte;

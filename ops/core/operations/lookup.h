@@ -1,4 +1,4 @@
-// Lookup: ids to rows, or to pooled rows.
+// LookupRows: turns ids into rows, or into pooled rows.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_LOOKUP_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_LOOKUP_H_
 
@@ -19,28 +19,28 @@ struct LookupRequest {
   const int64_t* ids;  // (bags.num_ids)
   Bags bags;
   OutputRows rows;                  // (bags.num_bags, dim)
-  int64_t* version = nullptr;       // if not null: gets the version of the table that was read
-  uint32_t* num_updates = nullptr;  // if not null: gets how many updates the table has had
-  // If not null: an update of ids that are where these are need not find their rows again. While
-  // it lives, ids and row_splits are where they are, and nobody writes to them.
+  int64_t* version = nullptr;       // if not null: returns the version of the table that was read
+  uint32_t* num_updates = nullptr;  // if not null: returns the table's number of updates
+  // If not null: the lookup caches the row indices for an update of the same ids. Holds references
+  // to `ids` and `row_splits` so that their buffers stay valid; nobody may write to them.
   std::shared_ptr<const void> ids_owner = nullptr;
 };
 
-// Fills `rows` of each request. Changes nothing in a table; a key without a row gives its initial
-// one. All requests share the executor's threads, cut into runs of equal work.
+// Fills `rows` of each request. Changes nothing in a table; a key without a row reads as its
+// initial row. All requests share the executor's threads, in runs of equal work. Returns
 // InvalidArgument for an id outside a static table; `rows` are undefined then.
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
 
-// The same of ids, bags and weights in the CPU's memory. The rows are where the tables are, all in
-// one memory, and may be read once this returns.
+// As LookupRows, with ids, bags and weights in host memory. The rows are written to the memory of
+// the tables, which must be the same for all, and can be read once this returns.
 Status LookupRowsFromHost(const std::vector<LookupRequest>& requests, Executor* executor);
 
-// The same for tables in any memory. What `requests` point to is the CPU's: of tables on a GPU ids
-// go there, and rows come back, which must have nothing between them.
+// As LookupRows, for tables in any memory. All pointers in `requests` are to host memory. For
+// tables on a GPU, ids are copied to it and rows are copied back; these rows must be contiguous.
 Status LookupRowsToHost(const std::vector<LookupRequest>& requests, Executor* executor);
 
-// Counts what a lookup is about to write. Returns the bytes that all lookups of the process, with
-// this one, have written since the last lookup of its tables; of tables that differ the most.
+// Counts the bytes that a lookup will write. Returns the bytes of all lookups of the process,
+// including this one, since the last lookup of its tables; if tables differ, the maximum.
 int64_t CountOutputs(const std::vector<LookupRequest>& requests);
 
 // Fills `version` and `num_updates` of each request, as LookupRows does, without reading rows.
@@ -52,11 +52,11 @@ struct WeightsGradientRequest {
   Bags bags;                  // with weights
   GradientRows output_grads;  // (bags.num_bags, dim)
   float* weight_grads;        // (bags.num_ids)
-  int64_t version;            // that the lookup gave
+  int64_t version;            // returned by the lookup
 };
 
-// The gradient of a pooled lookup with respect to its weights. It reads the rows again.
-// FailedPrecondition if a table has changed since the lookup.
+// Computes the gradient of a pooled lookup with respect to its weights, by reading the rows again.
+// Returns FailedPrecondition if a table has changed since the lookup.
 Status LookupWeightsGradient(const std::vector<WeightsGradientRequest>& requests,
                              Executor* executor);
 

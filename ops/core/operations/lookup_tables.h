@@ -1,4 +1,4 @@
-// What every lookup does with its tables, wherever their rows are.
+// Helpers of all lookups, wherever the rows are.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_LOOKUP_TABLES_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_LOOKUP_TABLES_H_
 

@@ -11,17 +11,17 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Reads rows. What each read needs is here, and not in memory that might have changed.
-//   kIsDynamic  whether the table may be: initial rows take registers, which kernels of static
-//               tables have for more lanes
+// Reads rows. Holds what each read needs, instead of reading it from memory that might change.
+//   kIsDynamic  whether the table may be dynamic: initial rows need registers, which kernels for
+//               static tables use for more lanes
 template <bool kIsDynamic, int kFloats>
 class RowReader {
  public:
   __device__ explicit RowReader(const IdRows& read)
       : read_(read), records_(read.table.records), dim_(read.table.dim), moved_(read.moved) {}
 
-  // Of the row of the id at a place, what stands from one column on. An id that has none reads as
-  // its table says.
+  // Returns the floats from `column` on of the row of id number `at`. An id without a row reads as
+  // its table's default.
   __device__ Floats<kFloats> Read(uint32_t row, int64_t at, int64_t column) const {
     if (row != kNoHbmRow) {
       return Load<kFloats>(moved_ == nullptr ? records_.Record(row) + column
@@ -29,7 +29,7 @@ class RowReader {
     }
     Floats<kFloats> floats = {};
     if constexpr (kIsDynamic) {
-      if (!read_.table.owned.is_dynamic()) return floats;  // in a kernel for both
+      if (!read_.table.owned.is_dynamic()) return floats;  // in a kernel for both kinds of table
       const uint32_t cold_row = read_.cold_found == nullptr ? kNoHbmRow : read_.cold_found[at];
       if (cold_row != kNoHbmRow) return Load<kFloats>(read_.cold_rows + cold_row * dim_ + column);
       read_.table.default_rows.Fill(read_.ids[at], column, kFloats, floats.at);

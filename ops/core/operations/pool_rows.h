@@ -1,4 +1,4 @@
-// Lookups in tables in a GPU's memory.
+// PoolRows: lookups in tables in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_POOL_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_POOL_ROWS_H_
 
@@ -15,18 +15,18 @@
 
 namespace keras_sparse::cuda_impl {
 
-// What a lookup reads of a table: the rows of its ids.
+// The rows of a lookup's ids in one table.
 struct IdRows {
   HbmTable table;
   const int64_t* ids;     // (num_ids)
-  const uint32_t* found;  // (num_ids) the row of each id, as FindRows gives it
-  // (num_ids, dim) each row as it reads now, where that is not as it stands; else null. See
+  const uint32_t* found;  // (num_ids) the row of each id, as FindRows returns it
+  // (num_ids, dim) the current values of rows with missed steps; null if there are none. See
   // ReadMovedRows.
   const float* moved;
-  // Where some that are not in the GPU's memory are in tiers below it; else null:
-  // (num_ids) which of the cold rows an id has, kNoHbmRow for none,
+  // Set if some rows are in tiers below the GPU's memory, else null:
+  //   (num_ids) the number of each id's cold row, kNoHbmRow for none,
   const uint32_t* cold_found = nullptr;
-  // and (number of them, dim) these as they read now.
+  // and (number of cold rows, dim) their current values.
   const float* cold_rows = nullptr;
 
   KERAS_SPARSE_HOST_DEVICE int64_t dim() const { return table.dim; }
@@ -37,9 +37,9 @@ struct IdRows {
 
 using PoolRequest = PooledRows<IdRows>;
 
-// Gives the device the work that LookupRows is, with its bits: the sum of a bag adds its rows in
-// their order. Bags that it refuses stand in the tables' checks once the work is done; rows are
-// undefined then, and nothing outside of them is written.
+// Enqueues the work of LookupRows on the device, with the same bits: a bag adds its rows in order.
+// When the work is done, the tables' checks hold rejected bags; rows are undefined then, and
+// nothing outside of them is written.
 Status PoolRows(const std::vector<PoolRequest>& requests, Device* device);
 
 struct WeightsRequest {
@@ -49,7 +49,7 @@ struct WeightsRequest {
   float* weight_grads;        // (bags.num_ids)
 };
 
-// The same for LookupWeightsGradient. Ids and bags are those of a lookup, which has checked them.
+// As PoolRows, for LookupWeightsGradient. Ids and bags are those of a lookup that has checked them.
 Status WeightsGradient(const std::vector<WeightsRequest>& requests, Device* device);
 
 }  // namespace keras_sparse::cuda_impl

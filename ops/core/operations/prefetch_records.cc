@@ -12,7 +12,7 @@
 namespace keras_sparse {
 namespace {
 
-// So many ids have the table's lock at a time: an update need not wait long for it.
+// Ids searched per lock, so that an update waits only briefly.
 constexpr int64_t kIdsPerLock = 4096;
 
 Status FetchOf(const PrefetchIds& list, StagedRecords::Hold* hold) {

@@ -9,24 +9,24 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Whether an id may have a record below the GPU's memory. Of a table with rows that wait for room
-// on the GPU nothing is made ready: its step says so, if they still do.
+// Returns whether an id may have a record below the GPU's memory. Nothing is staged for a table
+// whose rows wait for room on the GPU: its step returns the error if they still do.
 bool HasLowerTierReads(const TierStack& tiers) {
   return tiers.HasLowerTierReads() && tiers.first_tier().num_rows() == 0;
 }
 
-// The search of an op's ids that are not on the GPU.
+// The search for an op's ids that are not on the GPU.
 class Search {
  public:
-  // Gives the GPU the work.
+  // Enqueues the search on the GPU.
   Status Begin(const std::vector<PrefetchIds>& lists, Device* device);
-  // Waits for it, and reads what there is of these ids.
+  // Waits for the search, then reads the records of these ids.
   Status Finish(std::vector<StagedRecords::Hold>* holds) const;
 
  private:
   std::vector<DeviceArray<int64_t>> ids_;
   std::vector<RecordsAhead> ahead_;
-  std::vector<size_t> searched_;  // of the lists
+  std::vector<size_t> searched_;  // the lists that are searched
   RowLookupResult found_;
   CollectedIds missing_;
 };
@@ -34,7 +34,7 @@ class Search {
 Status Search::Begin(const std::vector<PrefetchIds>& lists, Device* device) {
   ids_.resize(lists.size());
   ahead_ = std::vector<RecordsAhead>(lists.size());
-  // Before the lock: to copy much may take as long as what the GPU does.
+  // Before the lock, because copying many ids may take as long as the search itself.
   for (size_t i = 0; i < lists.size(); ++i) {
     if (!lists[i].table->options().has_lower_tiers()) continue;
     KERAS_SPARSE_RETURN_IF_ERROR(
@@ -74,7 +74,8 @@ Status PrefetchRecords(const std::vector<PrefetchIds>& lists,
   const DeviceScope scope(*device);
   Search search;
   const Status begun = search.Begin(lists, device);
-  // There is no room for it on the GPU while a step computes: the step then does without.
+  // While a step computes, the GPU may have no room for the search: the step then reads its records
+  // itself.
   if (begun.code() == StatusCode::kResourceExhausted) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(begun);
   return search.Finish(holds);

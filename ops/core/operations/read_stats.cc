@@ -71,7 +71,7 @@ std::vector<TierStats> TierStatsOf(const EmbeddingTable& table) {
     const StoreCounts counts = store->counts();
     tiers.push_back(StatsOfStore(*store, counts));
     tiers[0].promotions += counts.erased_rows;
-    // A row that moved on from one lower tier to another came down from the first tier once.
+    // A row that moved from one lower tier to another was demoted from the first tier once.
     tiers[0].demotions += counts.added_rows - counts.moved_rows;
   }
   return tiers;

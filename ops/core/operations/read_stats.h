@@ -1,4 +1,4 @@
-// What is in a table, and what it has done.
+// StatsOf, TierStatsOf: the contents and counters of a table.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_READ_STATS_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_READ_STATS_H_
 
@@ -11,12 +11,12 @@
 namespace keras_sparse {
 
 int64_t NumRowsOf(const EmbeddingTable& table);
-// Width of an exported record: row and slots.
+// Returns the width of an exported record: row and slots.
 int64_t RecordFloatsOf(const EmbeddingTable& table);
 
-// These wait until what is on its way to lower tiers is there.
+// Both wait until the lower tiers have received all queued writes.
 TableStats StatsOf(const EmbeddingTable& table);
-// The first tier, then the lower ones.
+// Returns the first tier, then the lower ones.
 std::vector<TierStats> TierStatsOf(const EmbeddingTable& table);
 
 }  // namespace keras_sparse

@@ -24,7 +24,7 @@ __global__ void CollectMissingKernel(Requests<FindRequest> requests,
   }
 }
 
-// Rows that an import has brought and the GPU had no room for are out of a kernel's sight.
+// Kernels do not see imported rows for which the GPU had no room.
 Status CheckAllAreThere(const TableState& state) {
   const int64_t num_rows = state.tiers.first_tier().num_rows();
   if (num_rows == 0) return Status::Ok();
@@ -185,7 +185,7 @@ Status CollectedIds::Read(std::vector<std::vector<int64_t>>* ids) const {
   KERAS_SPARSE_RETURN_IF_ERROR(number_.Read(&number));
   std::vector<MissingId> came;
   KERAS_SPARSE_RETURN_IF_ERROR(missing_.ReadFirst(static_cast<int64_t>(number[0]), &came));
-  // Lanes came in any order.
+  // Lanes append in any order.
   std::sort(came.begin(), came.end(),
             [](const MissingId& a, const MissingId& b) { return a.place < b.place; });
   size_t list = 0;

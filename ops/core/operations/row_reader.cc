@@ -55,13 +55,13 @@ void RowReader::FindMore(int64_t first_used) {
 }
 
 float* RowReader::Made(int64_t i) {
-  // Most readers need none, so the memory is taken when it is first needed.
+  // Allocated on first use, because most readers need none.
   if (made_.empty()) made_.resize(static_cast<size_t>(kMaxRows * dim_));
   return made_.data() + i * dim_;
 }
 
 const float* const* RowReader::ReadRecords(float* const* records, int64_t n) {
-  // First which ones, and that without a branch: no guess would be right often enough.
+  // First finds the stale rows without branches, which would be mispredicted too often.
   std::array<int64_t, kMaxRows> stale;
   size_t num_stale = 0;
   for (int64_t i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// RowReader: how lookups reach the rows of a table, a block of keys at a time.
+// RowReader: reads the rows of a table for lookups, a block of keys at a time.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_ROW_READER_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_ROW_READER_H_
 
@@ -15,21 +15,20 @@
 
 namespace keras_sparse {
 
-// Reads the rows of a list of ids, one after another. Those of the ids to come are on their way
-// from memory meanwhile: for each row that is used one more is asked for, so that memory always
-// has something to do. One object a thread.
+// Reads the rows of a list of ids in order, and prefetches later ones: each row used requests
+// another, so that memory is always busy. One object per thread.
 class RowReader {
  public:
-  // The most rows at once.
+  // Maximum number of rows per call.
   static constexpr int64_t kMaxRows = 16;
 
-  // Reads those of ids[begin], ids[begin + 1], ... ids[end - 1].
+  // Reads the rows of ids[begin] to ids[end - 1].
   RowReader(const TableState& state, const FetchedRecords& fetched, const int64_t* ids,
             int64_t begin, int64_t end);
 
-  // The next n rows as they read now: pointers to dim floats each, which stay valid until the next
-  // call.
-  // REQUIRES: n <= kMaxRows; there are as many.
+  // Returns the current values of the next n rows: pointers to dim floats each, valid until the
+  // next call.
+  // REQUIRES: n <= kMaxRows and at most the number of rows left
   const float* const* Next(int64_t n) {
     const int64_t first = read_;
     read_ += n;
@@ -44,37 +43,37 @@ class RowReader {
     return moves_rows_ ? ReadRecords(records, n) : records;
   }
 
-  // Adds what it has read to the table's statistics, as this number of lookups.
+  // Adds the counts of this reader to the table's statistics, as `n` lookups.
   void CountLookups(int64_t n) const { state_.counters.AddLookups(n, counts_); }
-  // Whether the table refuses an id that was read.
+  // Returns whether the table rejects an id that was read.
   bool refused() const;
 
  private:
-  // How far memory is asked for ahead of use. The second-level cache has room for more.
+  // How far ahead rows are prefetched. The second-level cache has room for more.
   static constexpr int64_t kMinRowsAhead = 16;
   static constexpr int64_t kMaxRowsAheadInFirst = 32;
   static constexpr int64_t kMaxRowsAhead = 64;
   static constexpr int64_t kBytesAhead = 16384;
   static constexpr int64_t kIndexAhead = kBlockRows;
-  // Where so many rows are on their way, the processor does not bring the ids by itself in time.
+  // With this many rows in flight, the processor's own prefetcher loads the ids too late.
   static constexpr int64_t kPrefetchIds = 2 * kBlockRows;
 
   static int64_t RowsAhead(int64_t prefetch_bytes, CacheLevel level) {
     const int64_t most = level == CacheLevel::kFirst ? kMaxRowsAheadInFirst : kMaxRowsAhead;
     return std::clamp(kBytesAhead / prefetch_bytes, kMinRowsAhead, most);
   }
-  // Rows found and not let go: those of one call, and those ahead, and room for many calls before
-  // they have to move.
+  // Rows found and still needed: those of one call, those ahead, and room for many calls before
+  // entries have to move.
   static constexpr int64_t kWindowRows = 256;
   static_assert(kWindowRows >= 2 * (kMaxRows + kMaxRowsAhead + kBlockRows), "moves seldom");
 
-  // Finds a block of records more; lets go of those before `first_used`.
+  // Finds another block of records; drops those before `first_used`.
   void FindMore(int64_t first_used);
-  // Records as rows. Those that cannot be read as they stand are made in the reader's own memory.
+  // Turns records into rows. Rows that cannot be read in place are computed in the reader's memory.
   const float* const* ReadRecords(float* const* records, int64_t n);
-  // The same where ids may have no record, which is null then.
+  // As ReadRecords, for ids that may have no record, which is null then.
   const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records);
-  // Room for row `i` of a call.
+  // Returns memory for row `i` of a call.
   float* Made(int64_t i);
 
   const TableState& state_;
@@ -90,11 +89,11 @@ class RowReader {
   const int64_t rows_ahead_;
   const int64_t* const ids_;
   const int64_t end_;
-  int64_t read_;             // ids before it have been read
-  int64_t asked_;            // memory has been asked for before it
-  int64_t found_;            // records have been found before it
-  int64_t window_begin_;     // the id whose record comes first in the window
-  int64_t missing_end_ = 0;  // from it on no id without a record has been found
+  int64_t read_;             // end of the ids read
+  int64_t asked_;            // end of the rows prefetched
+  int64_t found_;            // end of the records found
+  int64_t window_begin_;     // the id of the window's first record
+  int64_t missing_end_ = 0;  // end of the ids among which one without a record was found
   ReadCounts counts_;
   std::array<float*, kWindowRows> window_;
   std::array<const float*, kMaxRows> rows_;

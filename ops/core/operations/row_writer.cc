@@ -11,7 +11,7 @@ RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched, bool catc
       catches_up_(catches_up && state->rule().defers_moves()),
       prefetch_bytes_(
           BytesToPrefetch(state->layout().record_bytes(), state->layout().record_bytes())),
-      // A record is written back too, and its gradient comes as well.
+      // Twice: the record is also written back, and its gradient is read.
       prefetch_(UpdatePrefetchOf(2 * prefetch_bytes_)) {}
 
 void RowWriter::PrefetchIndex(const int64_t* ids, int64_t n) const {

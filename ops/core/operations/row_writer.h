@@ -1,4 +1,4 @@
-// RowWriter: how updates reach the records of a table, a block of keys at a time.
+// RowWriter: finds and creates the records of a table for updates, a block of keys at a time.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_ROW_WRITER_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_ROW_WRITER_H_
 
@@ -14,41 +14,41 @@ namespace keras_sparse {
 // Finds or creates the records of one table.
 class RowWriter {
  public:
-  //   catches_up  whether records are to be as their optimizer has them now
+  //   catches_up  whether missed steps are applied to the records
   RowWriter(TableState* state, const FetchedRecords& fetched, bool catches_up = true);
 
-  // Starts bringing what Locate will read into the cache, a block before it.
+  // Prefetches the index entries that Locate will read, one block ahead.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
 
-  // Starts bringing records towards the processor: to be called for rows_at_once() of them at a
-  // time, rows_ahead() before their use.
+  // Prefetches records: to be called for rows_at_once() of them at a time, rows_ahead() rows before
+  // their use.
   int64_t rows_at_once() const { return prefetch_.rows_at_once; }
   int64_t rows_ahead() const { return prefetch_.rows_ahead; }
   void PrefetchRecords(float* const* records, int64_t n) const {
     PrefetchRows(records, n, prefetch_bytes_, prefetch_.level);
   }
 
-  // Whether FindSkipped may find any.
+  // Returns whether FindSkipped may find any id.
   bool may_skip() const;
 
-  // Which ids an update leaves out: those outside a static table, and those without a row that the
-  // table's filter does not admit yet, which it counts here.
-  //   ids, skipped  (n), ids all different
-  //   occurrences   (n) how often each id came; null where the filter does not ask
+  // Marks the ids that an update skips: ids outside a static table, and ids without a row that the
+  // table's filter does not admit yet. The filter counts these ids here.
+  //   ids, skipped  (n), ids distinct
+  //   occurrences   (n) how often each id came; null if the filter does not need it
   void FindSkipped(const int64_t* ids, const uint32_t* occurrences, int64_t n, char* skipped);
 
-  // Finds the records of a block, creating those that are missing. On an error the block is as if
-  // it had not been asked for.
-  //   ids, records, created  (n), n <= kBlockRows; ids all different
+  // Finds the records of a block and creates the missing ones. After an error nothing of the block
+  // is created.
+  //   ids, records, created  (n), n <= kBlockRows; ids distinct
   Status Locate(const int64_t* ids, int64_t n, float** records, bool* created);
 
-  // Gives what Locate created its content, and catches records up. Each located block
-  // must be prepared, whatever happens in between.
+  // Initializes the records that Locate created, and applies missed steps to the others. Each
+  // located block must be prepared, whatever happens in between.
   void Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created);
 
-  // Rows made so far that a gradient created, and not a lower tier.
+  // Returns how many rows were created by gradients, rather than promoted from a lower tier.
   int64_t num_created() const { return num_created_; }
-  // Ids that the filter has kept from having a row so far.
+  // Returns how many ids the filter has rejected.
   int64_t num_filtered() const { return num_filtered_; }
 
  private:

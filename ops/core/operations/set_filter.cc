@@ -46,7 +46,7 @@ Status ExportFilter(const EmbeddingTable& table, int64_t cursor, int64_t max_ent
   *entries = FilterEntries();
   if (cursor == -1 || state.gate.filter() == nullptr) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(state.CheckCursor(cursor));
-  // A filter has no tiers: its own cursor may take their bits, too.
+  // A filter has no tiers, so its own cursor may use their bits too.
   state.gate.filter()->Walk(cursor & ((int64_t{1} << kCursorVersionShift) - 1), max_entries,
                             entries);
   if (entries->next_cursor >= 0) {

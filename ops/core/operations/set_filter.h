@@ -1,4 +1,4 @@
-// SetFilter, SetInitializer: what keys without a row read as, and which of them may get one.
+// SetFilter, SetInitializer: the values of keys without a row, and the filter that admits keys.
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_SET_FILTER_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_SET_FILTER_H_
 
@@ -11,22 +11,22 @@
 
 namespace keras_sparse {
 
-// Changes what keys without a row read as, and what ClearRows goes back to. Rows held stay.
+// Changes the values of keys without a row, and the rows that ClearRows restores. Existing rows
+// stay.
 Status SetInitializer(EmbeddingTable* table, const InitializerOptions& options);
 
-// Gives a dynamic table an admission filter, in place of the one there may be, whose waiting keys
-// are forgotten. Rows held stay; from now on updates make a row only for a key that is admitted.
-// Imports ask no filter.
-// Unimplemented for a static table, all of whose ids have rows.
+// Sets the admission filter of a dynamic table; the waiting keys of the previous filter are
+// dropped. Existing rows stay; from now on updates create rows only for keys that the filter
+// admits. Imports do not ask the filter. Returns Unimplemented for a static table, in which all ids
+// have rows.
 Status SetFilter(EmbeddingTable* table, const FilterOptions& options);
 
-// What the filter remembers, in pieces, as ExportRows gives rows. Empty for a table without one.
+// Exports the filter's entries in chunks, as ExportRows does. Empty for a table without a filter.
 Status ExportFilter(const EmbeddingTable& table, int64_t cursor, int64_t max_entries,
                     FilterEntries* entries);
 
-// Writes what ExportFilter has given, over a filter of the same kind and size. An entry of a key
-// that has a row is kept and does nothing.
-// FailedPrecondition if the table has no filter.
+// Writes the entries of ExportFilter into a filter of the same kind and size. An entry of a key
+// that has a row is kept but has no effect. Returns FailedPrecondition if the table has no filter.
 Status ImportFilter(EmbeddingTable* table, const int64_t* keys, const uint32_t* counts, int64_t n);
 
 }  // namespace keras_sparse

@@ -16,9 +16,9 @@ Status SetRule(EmbeddingTable* table, const RuleOptions& rule, Executor* executo
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const WriteLocks locks({table});
   TableState& state = locks[0];
-  ++state.version;  // records may move even where the rule is refused
+  ++state.version;  // records may move even if the rule is rejected
   KERAS_SPARSE_RETURN_IF_ERROR(state.tiers.CheckStaticSize(created->layout()));
-  // Rows read as they do now: pending moves of a rule that defers them are made first.
+  // Missed steps are applied first, so that rows keep their current values.
   KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.CatchUpAll(&state.tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(
       state.tiers.Relayout(state.layout(), created->layout(), created->step(), executor));

@@ -14,14 +14,14 @@ void Append(int64_t key, const char* record, RawRows* rows) {
   rows->records.insert(rows->records.end(), record, record + rows->record_bytes);
 }
 
-// Changed rows that have gone down to a tier, and are there.
-//   tier  its place among the lower ones
+// Appends changed rows that were demoted to a tier and are still there.
+//   tier  its position among the lower tiers
 Status AppendDemoted(const TableState& state, size_t tier, int64_t position, int64_t max_rows,
                      RawRows* rows, int64_t* next) {
   const RowStore& store = *state.tiers.lower_tiers()[tier];
   std::vector<int64_t> walked;
   *next = state.tiers.change_log().AppendDemoted(position, max_rows, &walked);
-  // Those that have come up again need not be read.
+  // Rows that were promoted again need not be read.
   const std::vector<bool> above = state.tiers.AreAbove(tier, walked);
   std::vector<int64_t> keys;
   for (size_t i = 0; i < walked.size(); ++i) {
@@ -49,7 +49,7 @@ Status ExportBelow(const TableState& state, const RawSelection& selection, int64
   const HbmStore* gpu = tier == 0 ? state.tiers.hbm_store() : nullptr;
   int64_t next = -1;
   if (selection.only_unlinked && store.links_all()) {
-    // None.
+    // All rows are linked.
   } else if (selection.only_changed && gpu == nullptr) {
     KERAS_SPARSE_RETURN_IF_ERROR(
         AppendDemoted(state, tier, PositionOf(cursor), max_rows, rows, &next));
@@ -61,7 +61,7 @@ Status ExportBelow(const TableState& state, const RawSelection& selection, int64
     KERAS_SPARSE_RETURN_IF_ERROR(selection.only_changed
                                      ? gpu->WalkChanged(position, max_rows, &keys, &records, &next)
                                      : (store.*walk)(position, max_rows, &keys, &records, &next));
-    // What an erase that failed has left below is not the row.
+    // A copy left below by a failed erase is not the row.
     const std::vector<bool> above = state.tiers.AreAbove(tier, keys);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (above[i]) continue;

@@ -12,7 +12,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// Of the same class of rule, dim and floats of a lane.
+// Class of rule, dim and floats per lane.
 using Kind = std::tuple<std::type_index, int64_t, int>;
 struct Group {
   Kind kind;
@@ -33,7 +33,7 @@ Kind KindOf(const UpdateRequest& request) {
   return {typeid(*request.rule), dim, has_vectors ? kMaxLaneFloats : 1};
 }
 
-// Requests that kernels do alike, as many together as numbers of 32 bits allow.
+// Requests that one kernel launch updates, up to the number that fits 32-bit counts.
 std::vector<Group> GroupsOf(const std::vector<UpdateRequest>& requests) {
   std::vector<Group> groups;
   std::map<Kind, size_t> last;
@@ -104,7 +104,7 @@ Status UpdateRows(const std::vector<UpdateRequest>& requests, const uint32_t* an
     KERAS_SPARSE_RETURN_IF_ERROR(
         FindKernels(groups[g].requests[0].rule->name(), &prepared[g].kernels));
   }
-  // All memory is there before a record changes.
+  // All memory is allocated before a record changes.
   for (size_t g = 0; g < groups.size(); ++g) {
     KERAS_SPARSE_RETURN_IF_ERROR(Prepare(groups[g], any_refused, device, &prepared[g]));
   }

@@ -1,4 +1,4 @@
-// The moves that records in a GPU's memory have missed.
+// ReadMovedRows, CatchUpRecords: apply missed steps to records in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_CATCH_UP_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_CATCH_UP_H_
 
@@ -12,19 +12,20 @@
 
 namespace keras_sparse::cuda_impl {
 
-// Both give the device the work, with the CPU's bits. Unimplemented for a rule without a kernel.
-//   history  the rule's; brought to what the rule remembers now
+// Both enqueue work on the device, with the CPU's bits. Return Unimplemented for a rule without a
+// kernel.
+//   history  the rule's; brought up to date with the rule
 
-// Writes rows as they read after the last step that was finished; records stay as they are. It is
-// of use for rules that move rows: those of others read as they stand.
-//   rows   (n) numbers of rows, repeats allowed. Of one beyond the records nothing is written.
+// Writes the current values of rows, as of the last finished step; records are unchanged. Needed
+// for rules that move rows; rows of other rules can be read in place.
+//   rows   (n) row numbers, repeats allowed; for a number beyond the records nothing is written
 //   moved  (n, dim)
 Status ReadMovedRows(const UpdateRule& rule, HistoryOnDevice* history, const RecordsView& records,
                      const uint32_t* rows, int64_t n, float* moved, Device* device);
 
-// Makes the moves that records have missed, and marks them so: UpdateRule::CatchUp of each. Once
-// that is done for all of a table, its rule may forget its steps.
-//   rows  (n) as above, all different, or null for the first n records
+// Applies missed steps to records, and marks them as current: UpdateRule::CatchUp of each. Once all
+// records of a table are current, its rule may forget its steps.
+//   rows  (n) as above, distinct, or null for the first n records
 Status CatchUpRecords(const UpdateRule& rule, HistoryOnDevice* history, const RecordsView& records,
                       const uint32_t* rows, int64_t n, Device* device);
 

@@ -1,4 +1,5 @@
-// A rule that gives what a dense optimizer gives, without touching every row at every step.
+// DeferredRule: a rule with the results of a dense optimizer that does not touch every row at every
+// step.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_DEFERRED_RULE_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_DEFERRED_RULE_H_
 
@@ -14,19 +15,19 @@
 
 namespace keras_sparse {
 
-// What a rule makes of the records that have no gradient in a step.
+// How a rule changes a record in a step without a gradient for the record.
 enum class Untouched {
   kStay,    // nothing
-  kDecay,   // weight decay takes its part of the row, if there is any
-  kShrink,  // besides, slots shrink by a factor each
-  kMove,    // besides, what is in the slots moves the row
+  kDecay,   // weight decay, if there is any, shrinks the row
+  kShrink,  // in addition, each slot shrinks by a factor
+  kMove,    // in addition, the slots move the row
 };
 
-// A record makes up for the steps it has missed when it is next read or updated. If there is
-// nothing to make up for, the rule defers none.
+// A record catches up on missed steps when it is next read or updated. A rule for which missed
+// steps change nothing defers none.
 //
-// What such a record then does is said by the rule's element: see ElementRule, which CatchUp and
-// Read are of.
+// The rule's element defines what missed steps do: see ElementRule, which implements CatchUp and
+// Read.
 class DeferredRule : public UpdateRule {
  public:
   bool moves_rows() const override {
@@ -40,7 +41,7 @@ class DeferredRule : public UpdateRule {
   const HistoryView& history_view() const { return history_view_; }
 
  protected:
-  // One float an element.
+  // One float per element.
   struct DecayingSlot {
     const char* name;
     double decay;  // the factor by which it shrinks in a missed step
@@ -49,18 +50,19 @@ class DeferredRule : public UpdateRule {
   DeferredRule(const RuleOptions& options, Untouched untouched,
                const std::vector<DecayingSlot>& slots);
 
-  // What multiplying by a constant in float32 multiplies by, and what adding to x the part
-  // (1 - beta) of its difference from zero does: Keras' optimizers do one or the other.
+  // Rounded returns the factor of a multiplication by x in float32. RoundedDecay returns the factor
+  // of adding (1 - beta) times the difference from zero. Each of Keras' optimizers does one or the
+  // other.
   static double Rounded(double x) { return static_cast<double>(static_cast<float>(x)); }
   static double RoundedDecay(double beta) { return 1 - Rounded(1 - beta); }
 
-  // For rules with momentum, from their constructor: see DeferredUpdates.
+  // Called by the constructor of rules with momentum: see DeferredUpdates.
   void TrackMoves(double mu, double nu, double epsilon);
-  // The weight and the offset of a step's move in `DeferredUpdates`: a row loses
-  // weight * momentum / (sqrt(velocity) + offset), so both are above 0 where it goes down.
+  // The weight and the offset of a step's move in `DeferredUpdates`: a row loses weight * momentum
+  // / (sqrt(velocity) + offset), so both are positive for a descent.
   virtual double move_weight() const { return 0; }
   virtual double move_offset() const { return 1; }
-  // For rules that ask for sums of learning rates, from their constructor.
+  // Called by the constructor of rules that need sums of learning rates.
   void TrackRates();
 
   void RememberStep() final;
@@ -72,8 +74,8 @@ class DeferredRule : public UpdateRule {
   std::vector<Powers> slot_decays_;
   std::unique_ptr<DeferredUpdates> moves_;
   std::unique_ptr<PrefixSums> rates_;
-  PrefixSums log_keep_;       // of what weight decay leaves of a row in a step, if there is any
-  HistoryView history_view_;  // of all these: a loop over records makes none
+  PrefixSums log_keep_;       // logs of the part that weight decay leaves, if any
+  HistoryView history_view_;  // of all these, built once so that loops over records need not
 };
 
 }  // namespace keras_sparse

@@ -9,27 +9,27 @@
 namespace keras_sparse {
 namespace {
 
-// Of the sum of all moves: less does not show in a float.
+// As a share of the sum of all moves: less is too small for a float.
 constexpr double kNegligible = 1e-9;
 constexpr double kSeriesError = 1e-7;
 constexpr double kGreatestScale = 1e6;
 constexpr double kGreatestReach = 1e18;
-// Far from what a float holds.
+// Far below the largest float.
 constexpr double kGreatest = 1e30;
-// Each step renews all live pieces.
+// Each step updates all live pieces.
 constexpr int64_t kMaxLength = 1024;
 
 int64_t Reach(double mu, double nu, double epsilon) {
   if (mu == 0) return 0;
   double reach = kGreatestReach;
-  // A move shrinks by mu / nu a step while the scale is large beside epsilon ...
+  // A move shrinks by mu / nu a step while the scale is large compared with epsilon ...
   if (mu < nu) reach = Log(kNegligible) / Log(mu / nu);
   // ... and by mu once it is small. Until then it may even grow.
   if (mu < 1 && epsilon > 0) {
     const double small = std::min(1.0, epsilon / kGreatestScale);
     reach = std::min(reach, Log(kNegligible * small) / Log(mu));
   }
-  // Constants that are damaged make no sense, but must not be taken for a size of memory.
+  // Damaged constants are meaningless, but must not lead to a huge allocation.
   return reach >= 0 && reach < kGreatestReach ? static_cast<int64_t>(std::ceil(reach))
                                               : static_cast<int64_t>(kGreatestReach);
 }
@@ -62,8 +62,8 @@ DeferredUpdates::Piece DeferredUpdates::PieceOf(const Sums& sums, int64_t length
   *is_exact = sums.absolute <= kGreatest;
   if (nu_ == 1 || sums.absolute == 0) return piece;
   const double center = sums.centered / sums.absolute;
-  // The binomial theorem on (q / c - 1)^i: differences of the sums of W (q / c)^i. More of them
-  // than are needed, always as many, since the compiler then makes vectors of them.
+  // Expands (q / c - 1)^i by the binomial theorem: differences of the sums of W (q / c)^i. Always
+  // computes all of them, even unused ones, because the compiler then vectorizes the loop.
   PerPower row;
   double scale = 1;
   for (size_t i = 0; i < kTerms; ++i, scale /= center) row[i] = sums.weighted[i] * scale;
@@ -76,8 +76,8 @@ DeferredUpdates::Piece DeferredUpdates::PieceOf(const Sums& sums, int64_t length
   for (size_t i = 0; i < std::size(piece.moments); ++i) {
     piece.moments[i] = static_cast<float>(moments[i + 2]);
   }
-  // Of what is left out, N_1 is nothing unless there are rates of both signs, and N_6 stands for
-  // all that follows as long as no q is far below the center. Written so that NaN is not exact.
+  // Among the omitted terms, N_1 is zero unless rates have both signs, and N_6 estimates all later
+  // terms as long as no q is far below the center. Written so that NaN is not exact.
   const double error = kSeriesError * sums.absolute;
   *is_exact = *is_exact && center <= kGreatest && sums.least_offset >= center / 2 &&
               std::abs(moments[1]) <= error && std::abs(moments[kTerms - 1]) <= error;
@@ -123,8 +123,8 @@ void DeferredUpdates::Append(double weight, double offset, double keep) {
     if (!is_exact && length > 1) break;
     next_live_.push_back(piece);
   }
-  // Those left out stay as they were a step ago, the oldest first. In live_ each is one place
-  // nearer to the front than it would be in next_live_.
+  // Pieces left out of next_live_ are as a step ago, the oldest first. In live_ each is one
+  // position nearer to the front than it would be in next_live_.
   for (size_t i = live_.size(); i + 1 > next_live_.size(); --i) Freeze(live_[i - 1]);
   live_.swap(next_live_);
   is_steady_ = IsSteady(num_alike_before);
@@ -138,7 +138,7 @@ void DeferredUpdates::Forget() {
   forgotten_ = num_steps_;
   first_live_ = num_steps_;
   live_.clear();
-  frozen_ = std::vector<Piece>();  // gives the memory back
+  frozen_ = std::vector<Piece>();  // frees the memory
   num_alike_ = 0;
   is_steady_ = false;
 }

@@ -1,4 +1,4 @@
-// The moves that a row makes in steps without a gradient, many at once.
+// DeferredUpdates: combines the moves of a row in many steps without a gradient.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_DEFERRED_UPDATES_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_DEFERRED_UPDATES_H_
 
@@ -12,37 +12,37 @@
 
 namespace keras_sparse {
 
-// Without a gradient, an optimizer of the Adam kind goes on so in step k:
+// Without a gradient, an optimizer like Adam continues in step k with
 //
 //     momentum *= mu,  scale *= nu
 //     row       = keep_k * row - weight_k * momentum / (scale + offset_k)
 //
 // (scale is Adam's sqrt(velocity), offset its epsilon). After the steps a+1 to b the row has moved,
-// beside its decay, by momentum_a * f(scale_a) with
+// besides its decay, by momentum_a * f(scale_a) with
 //
 //     f(scale) = sum over k of  W_k / (scale + q_k),    q_k = offset_k * nu^(a-k),
 //                               W_k = weight_k * (mu / nu)^(k-a) * keep_(k+1) * ... * keep_b
 //
-// The q_k lie close together where W_k counts, since nu is close to one. Around their weighted mean
-// c the sum is a short series, good for any scale from zero to infinity: with u = c / (scale + c),
-// which is between 0 and 1, and the moments N_i = sum over k of W_k (q_k / c - 1)^i,
+// The q_k are close together where W_k matters, because nu is close to one. Around their weighted
+// mean c the sum is a short series that holds for any scale from zero to infinity: with u = c /
+// (scale + c), which is between 0 and 1, and the moments N_i = sum over k of W_k (q_k / c - 1)^i,
 //
 //     f(scale) = (N_0 + N_2 u^2 - N_3 u^3 + N_4 u^4 - N_5 u^5 + ...) / (scale + c)
 //
-// The moments depend on the steps alone, so that a row costs as much for a thousand missed steps as
-// for one. They are kept for each a, and renewed with each step as long as they still change. Where
-// the series is not good enough (the q_k spread too far, rates of both signs), a run of steps is
-// cut into pieces; a piece of one step is exact by itself.
+// The moments depend only on the steps, so a row costs as much for a thousand missed steps as for
+// one. They are kept for each a, and updated in each step as long as they still change. Where the
+// series is not accurate enough (the q_k spread too far, or rates have both signs), a run of steps
+// is cut into pieces; a piece of one step is exact.
 //
-// Without `nu` (1) the move is momentum_a * N_0: no scale, or one that stays.
+// Without `nu` (1) the move is momentum_a * N_0: there is no scale, or it is constant.
 //
-// Thread safety: const methods may overlap; Append needs the object alone.
+// Thread safety: const methods may overlap; Append needs exclusive access to the object.
 class DeferredUpdates {
  public:
   // A run of steps as one move.
   struct Piece {
-    int64_t length = 0;     // steps
-    float center = 1;       // c, in the unit of the offsets
+    int64_t length = 0;     // number of steps
+    float center = 1;       // c, in units of the offsets
     float total = 0;        // N_0
     float moments[4] = {};  // N_2 .. N_5
 
@@ -50,12 +50,12 @@ class DeferredUpdates {
       return length == other.length && center == other.center && total == other.total &&
              std::equal(moments, moments + 4, other.moments);
     }
-    // Decays what has been moved so far.
+    // Applies decay to the moves so far.
     KERAS_SPARSE_HOST_DEVICE void Keep(float factor) {
       total *= factor;
       for (float& moment : moments) moment *= factor;
     }
-    // f at a scale. `epsilon` is the unit of the offsets.
+    // Returns f at a scale. `epsilon` is the unit of the offsets.
     KERAS_SPARSE_HOST_DEVICE float Over(float scale, float epsilon) const {
       const float c = center * epsilon;
       const float inverse = 1 / (scale + c);
@@ -65,10 +65,11 @@ class DeferredUpdates {
     }
   };
 
-  // Pieces as a loop or a kernel reads them. Those of a DeferredUpdates are valid until it changes.
+  // The pieces as loops and kernels read them. Valid until the DeferredUpdates changes.
   struct View {
-    // Of the gradient's step: pieces that still grow are live, from the youngest to the oldest; the
-    // others, in order, are frozen. What follows the last frozen one kept is like it.
+    // Pieces by the gradient's step. Live pieces, which still grow, are ordered from the youngest
+    // to the oldest; the others, in order, are frozen. Pieces after the last frozen one kept are
+    // equal to it.
     const Piece* live = nullptr;
     int64_t num_live = 0;
     const Piece* frozen = nullptr;
@@ -91,23 +92,23 @@ class DeferredUpdates {
             forgotten_,     reach_};
   }
 
-  // epsilon  the unit of the offsets: how far rows move on is judged by it
+  //   epsilon  the unit of the offsets, which decides how far moves matter
   // REQUIRES: 0 <= mu <= 1, 0 < nu <= 1; with a nu of 1 all offsets are 1
   DeferredUpdates(double mu, double nu, double epsilon);
 
-  // One step more. `offset` is in units of epsilon, and 1 unless the step says otherwise.
+  // Appends a step. `offset` is in units of epsilon, and 1 by default.
   void Append(double weight, double offset, double keep);
 
-  // Moves that come more than `reach` steps after the last gradient do not show in a float.
+  // Moves more than `reach` steps after the last gradient are too small for a float.
   int64_t reach() const { return reach_; }
 
-  // The piece that begins after the first `from` steps. It ends at the last step, or earlier: then
-  // the rest follows as the piece that begins there, unless it is out of reach.
+  // Returns the piece that begins after the first `from` steps. It ends at the last step, or
+  // earlier: the rest then follows as the piece that begins there, unless it is out of reach.
   // REQUIRES: steps forgotten <= from < steps appended; reach() > 0
   const Piece& From(int64_t from) const { return view().From(from); }
 
-  // Numbers the steps from here on.
-  // REQUIRES: no step has been added
+  // Numbers the next steps after `step`.
+  // REQUIRES: no step was appended
   void StartAt(int64_t step) {
     num_steps_ = step;
     Forget();
@@ -119,13 +120,13 @@ class DeferredUpdates {
 
  private:
   static constexpr int kTerms = 7;
-  using PerPower = std::array<double, kTerms>;  // of exponents 0 to 6; the last tells the error
-  // Over the steps of a piece.
+  using PerPower = std::array<double, kTerms>;  // of exponents 0 to 6; the last estimates the error
+  // Sums over the steps of a piece.
   struct Sums {
     PerPower weighted = {};   // of W_k q_k^i
     double absolute = 0;      // of |W_k|
     double centered = 0;      // of |W_k| q_k
-    double least_offset = 0;  // the least q_k with a W_k, 0 without any
+    double least_offset = 0;  // the smallest q_k with a W_k, 0 if there is none
   };
   struct Step {
     double weight;
@@ -137,35 +138,35 @@ class DeferredUpdates {
     }
   };
 
-  // Puts a step before those of the sums.
-  //   kept  what decay has left at the end of the piece
+  // Adds a step before those of the sums.
+  //   kept  the part that decay has left at the end of the piece
   void Prepend(const Step& step, double kept, Sums* sums) const;
   Piece PieceOf(const Sums& sums, int64_t length, bool* is_exact) const;
   void Freeze(const Piece& piece);
-  // Returns whether the step that is appended has changed nothing but the count of frozen pieces,
-  // and a further step like it would do the same.
-  //   num_alike_before  num_alike_ before it
+  // Returns whether the appended step has changed only the count of frozen pieces, and a further
+  // equal step would do the same.
+  //   num_alike_before  num_alike_ before the step
   bool IsSteady(size_t num_alike_before) const;
 
   double nu_;
-  PerPower shift_;  // by what the sums grow when the gradient lies a step further back
+  PerPower shift_;  // factors by which the sums grow when the gradient is one step older
   int64_t reach_;
   int64_t max_length_;
 
   int64_t num_steps_ = 0;
   int64_t forgotten_ = 0;     // of these
   std::vector<Step> recent_;  // the last max_length_ steps, in a ring
-  int64_t num_equal_ = 0;     // steps, up to the last one, that are like it
-  // Then a step like the last one need not be looked at: at a rate that stays the same, a step
-  // costs nanoseconds, and millions of them can be taken again at once.
+  int64_t num_equal_ = 0;     // number of last steps that are equal to the last one
+  // If true, a step equal to the last one needs no work: with a constant rate, a step costs
+  // nanoseconds, and millions of steps can be replayed at once.
   bool is_steady_ = false;
 
-  // While rates stay the same all frozen ones are equal, of which one is kept.
+  // With constant rates all frozen pieces are equal, and only one is kept.
   int64_t first_live_ = 0;
   std::vector<Piece> live_;
   std::vector<Piece> next_live_;
   std::vector<Piece> frozen_;
-  size_t num_alike_ = 0;  // frozen after the last one kept
+  size_t num_alike_ = 0;  // frozen pieces equal to the last one kept
 };
 
 }  // namespace keras_sparse

@@ -1,4 +1,4 @@
-// The loops over records on a CPU, for all rules.
+// ElementRule: the loops over records on a CPU, for all rules.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_ELEMENT_RULE_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_ELEMENT_RULE_H_
 
@@ -17,14 +17,14 @@
 
 namespace keras_sparse {
 
-// Parameters that cannot overlap, since the compiler makes vectors of the columns only then.
+// __restrict parameters, because the compiler vectorizes the columns only if they cannot overlap.
 template <typename Element, typename... Floats>
 inline void UpdateColumns(const Element& element, const float* __restrict g, int64_t dim,
                           float* __restrict row, Floats* __restrict... slots) {
   for (int64_t j = 0; j < dim; ++j) element(g[j], row + j, (slots + j)...);
 }
 
-// A rule whose arithmetic is that of an element (ops/core/optimizer/element.h).
+// A rule whose arithmetic is an element (ops/core/optimizer/element.h).
 //   Base  DeferredRule, or UpdateRule
 template <typename Element, typename Base = DeferredRule>
 class ElementRule : public Base, public ElementSource<Element> {
@@ -70,7 +70,7 @@ class ElementRule : public Base, public ElementSource<Element> {
 
   auto moves() const { return MovesOf<Element>::From(this->element()); }
 
-  // A record that is as of step `first`, and misses those after it.
+  // Catches up a record that is as of step `first` and misses the steps after it.
   void CatchUpFrom(const HistoryView& history, int64_t first, float* record) const {
     CatchUpRecord<Element::kSlots>(history, moves(), this->dim(), first, record);
   }

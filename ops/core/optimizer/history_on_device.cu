@@ -59,7 +59,7 @@ Status HistoryOnDevice::Send(const HistoryView& host, int64_t num_slots, Device*
   return Status::Ok();
 }
 
-// Of one rule, these numbers say what the arrays hold.
+// For one rule, these numbers identify the content of the arrays.
 bool HistoryOnDevice::IsCurrent(const HistoryView& host) const {
   return host.step == view_.step && host.log_keep.size == view_.log_keep.size &&
          host.log_keep.forgotten == view_.log_keep.forgotten &&

@@ -1,4 +1,4 @@
-// What a rule remembers of past steps, in a GPU's memory.
+// HistoryOnDevice: a copy in a GPU's memory of a rule's history.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_ON_DEVICE_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_ON_DEVICE_H_
 
@@ -16,30 +16,30 @@
 
 namespace keras_sparse::cuda_impl {
 
-// A copy of an array that grows at its end, until what it holds is forgotten and it begins anew.
+// A copy of an array that grows at its end until it is cleared and starts again.
 template <typename T>
 class GrowingCopy {
  public:
-  //   beginning  another one says that the array has begun anew
+  //   beginning  a new value means that the array has started again
   Status Follow(const T* from, int64_t size, int64_t beginning, Device* device);
   const T* data() const { return copy_.data(); }
 
  private:
   DeviceArray<T> copy_;
-  int64_t size_ = 0;  // of what it has room for
+  int64_t size_ = 0;  // allocated size
   int64_t beginning_ = 0;
 };
 
-// One a rule, for as long as the table has it: kernels then make up for missed steps. A step of a
-// rule adds some bytes for each, and those of its moves that still change: some KB at most.
+// One per rule, for as long as the table has the rule, so that kernels can apply missed steps. A
+// step of the rule adds some bytes per array, and the moves that still change: some KB at most.
 //
-// Thread safety: Follow may be called from any thread, as lookups do at once.
+// Thread safety: Follow may be called from any thread, as concurrent lookups do.
 class HistoryOnDevice {
  public:
-  // Gives the device the work to make it what the rule remembers now; nothing is sent that is there
-  // already. After ResourceExhausted it may be called again.
+  // Enqueues work on the device to bring the copy up to date with the rule; sends only what is
+  // missing there. May be called again after ResourceExhausted.
   //   view  for kernels of this device, until the rule changes
-  // REQUIRES: the same rule as before
+  // REQUIRES: the same rule in every call
   Status Follow(const UpdateRule& rule, Device* device, HistoryView* view);
 
  private:

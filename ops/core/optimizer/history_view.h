@@ -1,4 +1,5 @@
-// What a rule remembers of past steps as plain numbers, for CPU loops and GPU kernels alike.
+// HistoryView: what a rule remembers of past steps as plain numbers, for CPU loops and GPU kernels
+// alike.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_VIEW_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_HISTORY_VIEW_H_
 
@@ -13,25 +14,25 @@
 
 namespace keras_sparse {
 
-// Some of the steps that a record has missed, one after the other.
+// Some consecutive steps that a record has missed.
 struct Missed {
   int64_t from;  // the steps after this one ...
   int64_t to;    // ... up to this one
-  float decay;   // the part of the row that weight decay takes
-  // How momentum moves the row, if the rule tracks moves; its length is not theirs.
+  float decay;   // the part of the row that weight decay removes
+  // How momentum moves the row, if the rule tracks moves; its length is not that of these steps.
   DeferredUpdates::Piece moves;
 };
 
 struct HistoryView {
-  int64_t step = 0;        // the last one that was finished
-  int64_t last_word = -1;  // of a record, that with its own; below 0 if records miss none
+  int64_t step = 0;        // the last finished step
+  int64_t last_word = -1;  // position of a record's last step; negative if none is kept
   double weight_decay = 0;
-  PrefixSums::View log_keep;    // of what weight decay leaves of a row in a step, if there is any
-  PrefixSums::View rates;       // the learning rates, if the rule tracks them
-  DeferredUpdates::View moves;  // if the rule tracks them
-  const Powers* slot_decays = nullptr;  // (slots) the factors by which they shrink in a step
+  PrefixSums::View log_keep;            // logs of the part that weight decay leaves, if any
+  PrefixSums::View rates;               // the learning rates, if the rule tracks them
+  DeferredUpdates::View moves;          // if the rule tracks them
+  const Powers* slot_decays = nullptr;  // (slots) the factors by which slots shrink in a step
 
-  // The step that a record is as of. Steps wrap at 2^32 in a record.
+  // Returns the step that a record is as of. Steps wrap at 2^32 in a record.
   KERAS_SPARSE_HOST_DEVICE int64_t StepOf(const float* record) const {
     if (last_word < 0) return step;
     uint32_t last;
@@ -44,12 +45,13 @@ struct HistoryView {
     memcpy(record + last_word, &last, sizeof(last));
   }
 
-  // Of what weight decay leaves of a row over the steps after `from` up to `to`.
+  // Returns the logarithm of the part of a row that weight decay leaves over the steps after `from`
+  // up to `to`.
   KERAS_SPARSE_HOST_DEVICE double LogKeep(int64_t from, int64_t to) const {
     return weight_decay == 0 ? 0 : log_keep.Between(from, to);
   }
 
-  // What comes after `from` for a record whose last gradient is as old as `first`.
+  // Returns the steps after `from` for a record whose last gradient was in step `first`.
   // REQUIRES: from < step, and no step after `first` is forgotten
   KERAS_SPARSE_HOST_DEVICE Missed After(int64_t first, int64_t from) const {
     Missed missed = {from, step, 0, {}};

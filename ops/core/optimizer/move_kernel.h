@@ -1,5 +1,5 @@
-// The moves of records in steps without a gradient, in a GPU's memory. Included by the rules' .cu
-// files, by way of update_kernel.h.
+// Applies missed steps to records in a GPU's memory. Included by the rules' .cu files through
+// update_kernel.h.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVE_KERNEL_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVE_KERNEL_H_
 
@@ -17,12 +17,12 @@
 
 namespace keras_sparse::cuda_impl {
 
-// The row and the slots of a column, or of kFloats neighbours.
+// The row and the slots of a column, or of kFloats neighbouring columns.
 template <int kFloats, size_t kSlots>
 struct ColumnFloats {
   Floats<kFloats> parts[kSlots + 1];
 
-  //   row  in a record, from the column on
+  //   row  in a record, starting with the column
   __device__ void LoadFrom(const float* row, int64_t dim) {
     for (size_t i = 0; i <= kSlots; ++i) {
       parts[i] = Load<kFloats>(row + static_cast<int64_t>(i) * dim);
@@ -50,7 +50,8 @@ __device__ void Shrink(float factor, Floats<kFloats>* slot) {
   for (int f = 0; f < kFloats; ++f) slot->at[f] *= factor;
 }
 
-// Makes the moves after step `first`, which a record is as of: CatchUpRecord for some columns.
+// Applies the steps after `first` to some columns of a record that is as of `first`, as
+// CatchUpRecord does.
 template <int kFloats, typename Moves, size_t... kSlots>
 __device__ void CatchUpColumns(const HistoryView& history, const Moves& moves, int64_t first,
                                ColumnFloats<kFloats, sizeof...(kSlots)>* columns,
@@ -68,7 +69,8 @@ __device__ void CatchUpColumns(const HistoryView& history, const Moves& moves, i
   }
 }
 
-// The step that a record is as of. Read by one lane, since one writes it afterwards.
+// Returns the step that a record is as of. Only one lane reads it, because one lane writes it
+// afterwards.
 template <int kLanes>
 __device__ int64_t FirstOf(const HistoryView& history, const float* record) {
   using T = Tile<kLanes>;

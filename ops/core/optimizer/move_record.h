@@ -1,4 +1,4 @@
-// The moves of records in steps without a gradient, on a CPU.
+// Applies missed steps to records on a CPU.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVE_RECORD_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVE_RECORD_H_
 
@@ -25,7 +25,7 @@ inline void MoveColumns(const Columns& columns, int64_t dim, const float* record
 template <typename Columns, size_t... kSlots>
 inline bool HasUnusual(const Columns& columns, int64_t dim, const float* record,
                        std::index_sequence<kSlots...> /*slots*/) {
-  int32_t count = 0;  // since the compiler makes no vectors of a flag
+  int32_t count = 0;  // a counter, because the compiler does not vectorize a flag
   for (int64_t j = 0; j < dim; ++j) {
     const bool is_usual =
         columns.IsUsual(record[j], record[static_cast<int64_t>(kSlots + 1) * dim + j]...);
@@ -53,8 +53,8 @@ inline void MoveUnusual(const Columns& columns, int64_t dim, const float* record
   }
 }
 
-// Writes the row as it is after some missed steps. A function of its own, since
-// tools/check_vector_code.py looks for it.
+// Writes the row as it is after some missed steps. Not inlined, because tools/check_vector_code.py
+// looks for this function.
 //   row  (dim), may be the record's
 template <int kSlots, typename Moves>
 __attribute__((noinline)) static void MoveRow(const HistoryView& history, const Moves& moves,
@@ -71,7 +71,7 @@ __attribute__((noinline)) static void MoveRow(const HistoryView& history, const 
   MoveColumns(columns, dim, record, row, kEach);
 }
 
-// Makes the moves after step `first`, which the record is as of.
+// Applies the steps after `first` to a record that is as of `first`.
 template <int kSlots, typename Moves>
 void CatchUpRecord(const HistoryView& history, const Moves& moves, int64_t dim, int64_t first,
                    float* record) {

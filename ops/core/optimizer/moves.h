@@ -1,23 +1,22 @@
-// What steps without a gradient make of a row, for CPU loops and GPU kernels alike.
+// Moves: the effect of steps without a gradient on a row, for CPU loops and GPU kernels alike.
 //
-// An element (ops/core/optimizer/element.h) says it by `XMoves moves() const`; without that they do
-// what weight decay does alone. Moves are a plain struct, which is asked for each run of steps:
+// An element (ops/core/optimizer/element.h) defines this by `XMoves moves() const`; without it,
+// only weight decay acts. Moves are a plain struct, called for each run of steps:
 //
 //     struct XMoves {
 //       XColumns Of(const HistoryView& history, const Missed& missed) const;
 //     };
 //     struct XColumns {
-//       // What one column of the row is after the steps. Slots are as of missed.from.
+//       // Returns one column of the row after the steps. Slots are as of missed.from.
 //       float operator()(float row, float slot_0, float slot_1) const;
 //     };
 //
-// Columns that need more than that, though nearly none do, are found out by IsUsual. All columns of
-// a record with such a one are then moved in two steps, of each of which a compiler makes vectors:
+// Few columns need more than that; IsUsual finds them. All columns of a record with such a column
+// are then moved in two loops, each of which a compiler vectorizes:
 //
 //     bool IsUsual(float row, float slot_0) const;
 //     int64_t Find(float row, float slot_0) const;
-//     float Found(int64_t found, float row, float slot_0) const;  // that of operator() if it is
-//     usual
+//     float Found(int64_t found, float row, float slot_0) const;  // as operator() if usual
 //
 // Slots shrink after that: see HistoryView.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_MOVES_H_
@@ -32,7 +31,7 @@
 
 namespace keras_sparse {
 
-// By weight decay.
+// Moves by weight decay alone.
 struct DecayColumns {
   float decay;
 
@@ -48,7 +47,7 @@ struct DecayMoves {
   }
 };
 
-// By momentum times the missed moves.
+// Moves by momentum times the sum of the missed moves.
 struct MomentumColumns {
   float decay;
   float moves;
@@ -58,8 +57,8 @@ struct MomentumColumns {
   }
 };
 
-// By momentum over a scale that shrinks like it: the root of the slot behind it with kRoot, or that
-// slot.
+// Moves by momentum over a scale that shrinks as momentum does: the next slot, or its root with
+// kRoot.
 template <bool kRoot>
 struct ScaledColumns {
   float decay;

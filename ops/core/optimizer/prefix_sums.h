@@ -1,4 +1,4 @@
-// Sums of a number over any run of steps.
+// PrefixSums: sums of a number over any run of steps.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_PREFIX_SUMS_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_PREFIX_SUMS_H_
 
@@ -11,13 +11,13 @@ namespace keras_sparse {
 
 class PrefixSums {
  public:
-  // As a loop or a kernel reads them. Those of a PrefixSums are valid until it changes.
+  // The sums as loops and kernels read them. Valid until the PrefixSums changes.
   struct View {
     const double* sums = nullptr;  // (size) of the first i steps that are not forgotten
     int64_t size = 0;
     int64_t forgotten = 0;
 
-    // Over the steps after `from` up to `to`.
+    // Returns the sum over the steps after `from` up to `to`.
     // REQUIRES: no step after `from` is forgotten
     KERAS_SPARSE_HOST_DEVICE double Between(int64_t from, int64_t to) const {
       return sums[to - forgotten] - sums[from - forgotten];
@@ -28,14 +28,14 @@ class PrefixSums {
   void Append(double number) { sums_.push_back(sums_.back() + number); }
   double Between(int64_t from, int64_t to) const { return view().Between(from, to); }
 
-  // Numbers the steps from here on.
-  // REQUIRES: no step has been added
+  // Numbers the next steps after `step`.
+  // REQUIRES: no step was appended
   void StartAt(int64_t step) { forgotten_ = step; }
 
   // Forgets the steps so far; they keep their numbers.
   void Forget() {
     forgotten_ += static_cast<int64_t>(sums_.size()) - 1;
-    sums_ = std::vector<double>(1);  // gives the memory back
+    sums_ = std::vector<double>(1);  // frees the memory
   }
   int64_t bytes() const { return static_cast<int64_t>(sums_.capacity() * sizeof(double)); }
 

@@ -10,10 +10,10 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kNanosecondsPerCatchUp = 200;
-// A record holds its step modulo this.
+// A record stores its step modulo this.
 constexpr int64_t kStepPeriod = int64_t{1} << 32;
 
-// Of run `r` of a history.
+// Returns the numbers of run `r` of a history.
 std::vector<float> NumbersOf(const RuleHistory& history, size_t r) {
   const auto width = static_cast<std::ptrdiff_t>(history.num_numbers);
   const auto begin = history.numbers.begin() + static_cast<std::ptrdiff_t>(r) * width;
@@ -99,11 +99,11 @@ Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* rec
                            "' takes. Received: " + std::to_string(width));
   }
   const int64_t record_floats = layout().record_floats();
-  std::atomic<int64_t> wrong{n};  // the first record whose step is
+  std::atomic<int64_t> wrong{n};  // the first record with a step outside the history
   executor->ParallelFor(n, kNanosecondsPerCatchUp, [&](int64_t begin, int64_t end) {
     std::vector<float> record(static_cast<size_t>(width));
     for (int64_t i = begin; i < end; ++i) {
-      // By memcpy, since words that are no floats must come through as they are.
+      // memcpy, because words that are not floats must keep their bits.
       std::memcpy(record.data(), raw + i * width,
                   static_cast<size_t>(RecordLayout::kWordBytes * width));
       if (!rule_->RemembersLastStep(record.data())) {

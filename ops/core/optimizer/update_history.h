@@ -1,4 +1,4 @@
-// The numbers that a rule was given in past steps.
+// UpdateHistory: the numbers of a rule in past steps.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_HISTORY_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_HISTORY_H_
 
@@ -9,13 +9,13 @@
 
 namespace keras_sparse {
 
-// Runs of steps with the same numbers, in order. A rate that stays the same takes no room.
+// Runs of steps with the same numbers, in order. A constant rate needs no memory.
 class UpdateHistory {
  public:
-  // REQUIRES: as many numbers at every step, at least one
+  // REQUIRES: the same number of numbers at every step, at least one
   void Append(const std::vector<float>& numbers) {
     ++num_steps_;
-    // By their bits: a zero that changes its sign, or a NaN, must come out as it went in.
+    // Compares bits, so that signed zeros and NaNs are preserved.
     const size_t bytes = numbers.size() * sizeof(float);
     if (!run_lengths_.empty() && std::memcmp(numbers_.data() + numbers_.size() - numbers.size(),
                                              numbers.data(), bytes) == 0) {
@@ -26,12 +26,12 @@ class UpdateHistory {
     numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
   }
 
-  // Of all runs.
+  // In all runs.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<int64_t>& run_lengths() const { return run_lengths_; }  // (r)
   const std::vector<float>& numbers() const { return numbers_; }            // (r, num_numbers)
 
-  // Forgets the steps so far, and gives their memory back.
+  // Forgets the steps so far, and frees their memory.
   void Forget() { *this = UpdateHistory(); }
   int64_t bytes() const {
     return static_cast<int64_t>(run_lengths_.capacity() * sizeof(int64_t) +
@@ -44,7 +44,7 @@ class UpdateHistory {
   std::vector<float> numbers_;
 };
 
-// All that a rule needs to take again the steps that it remembers: see SavedRule.
+// Everything that a rule needs to replay the steps that it remembers: see SavedRule.
 struct RuleHistory {
   int64_t first_step = 0;  // the steps after this one ...
   int64_t step = 0;        // ... up to this one

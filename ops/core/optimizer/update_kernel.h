@@ -1,4 +1,4 @@
-// The update of records in a GPU's memory, for all rules. Included by the rules' .cu files.
+// Updates records in a GPU's memory, for all rules. Included by the rules' .cu files.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_KERNEL_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_KERNEL_H_
 
@@ -23,7 +23,7 @@
 
 namespace keras_sparse::cuda_impl {
 
-// Moves columns by the gradient of a step.
+// Updates columns with the gradient of a step.
 template <int kFloats, typename ColumnElement, size_t... kSlots>
 __device__ void UpdateColumns(const ColumnElement& element, const Floats<kFloats>& gradient,
                               ColumnFloats<kFloats, sizeof...(kSlots)>* columns,
@@ -34,8 +34,8 @@ __device__ void UpdateColumns(const ColumnElement& element, const Floats<kFloats
   }
 }
 
-// One record by a tile: the steps that it has missed, then that of its gradient. Each gradient is
-// summed as it is needed.
+// A tile updates one record: it applies missed steps, then the step of its gradient. Each gradient
+// is summed when it is needed.
 template <typename Element, int kLanes, int kFloats>
 __device__ void UpdateRecord(const SegmentsView& view, int request, const Segment& segment,
                              const Element& element, const HistoryView& history, float* record) {
@@ -47,7 +47,7 @@ __device__ void UpdateRecord(const SegmentsView& view, int request, const Segmen
   const auto update_columns = [&](const auto& column_element) {
     for (int64_t column = int64_t{T::Lane()} * kFloats; column < dim; column += kLanes * kFloats) {
       ColumnFloats<kFloats, Element::kSlots> columns;
-      columns.LoadFrom(record + column, dim);  // on its way while gradients are added
+      columns.LoadFrom(record + column, dim);  // loads while gradients are summed
       const auto gradient = SumSegment<kFloats>(view, request, segment, column);
       CatchUpColumns<kFloats>(history, moves, first, &columns, kSlots);
       UpdateColumns<kFloats>(column_element, gradient, &columns, kSlots);
@@ -65,7 +65,7 @@ __device__ void UpdateRecord(const SegmentsView& view, int request, const Segmen
       });
       return sum / static_cast<float>(dim);
     };
-    // One lane reads and writes it; the others have what it read.
+    // One lane reads and writes the slot; the others get the value from it.
     float value = T::FromLane(T::Lane() == 0 ? *slot : 0, 0);
     update_columns(element.OfRow(mean_square, &value));
     if (T::Lane() == 0) *slot = value;
@@ -89,7 +89,7 @@ __global__ void UpdateKernel(SegmentsView view, const UpdateTable* tables, const
   }
 }
 
-// The work to update all segments.
+// Launches the update of all segments.
 template <typename Element>
 Status LaunchUpdate(const UpdateLaunch& launch, Device* device) {
   std::vector<Element> elements;
@@ -108,13 +108,13 @@ Status LaunchUpdate(const UpdateLaunch& launch, Device* device) {
     kernel = lanes == kHalfWarp ? UpdateKernel<Element, kHalfWarp, kMaxLaneFloats>
                                 : UpdateKernel<Element, kFewLanes, kMaxLaneFloats>;
   }
-  // At most a segment an id: how many there are only the device knows.
+  // At most one segment per id: only the device knows how many there are.
   Launch(kernel, BlocksFor(*device, launch.num_ids, lanes), kBlock, device->stream(),
          launch.segments, launch.tables, on_device.data(), launch.any_refused);
   return Status::Ok();
 }
 
-// Calls launch(element) for that of several elements which the rule has; the element is null.
+// Calls launch(element) for the one of several elements that the rule has; the element is null.
 template <typename Element, typename... Others, typename LaunchOf>
 Status LaunchOfAny(const UpdateRule* rule, const LaunchOf& launch) {
   if constexpr (sizeof...(Others) > 0) {
@@ -124,7 +124,7 @@ Status LaunchOfAny(const UpdateRule* rule, const LaunchOf& launch) {
   return launch(static_cast<Element*>(nullptr));
 }
 
-// In the file of a rule: under each name that it has.
+// Called in the file of a rule, for each of its names.
 template <typename... Elements>
 bool RegisterKernelsOf(const std::string& rule) {
   RuleKernels kernels;

@@ -1,4 +1,4 @@
-// Which kernels update and move the records of a rule.
+// RuleKernels: the kernels that update and move the records of a rule.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_LAUNCH_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_LAUNCH_H_
 
@@ -20,7 +20,7 @@ namespace keras_sparse::cuda_impl {
 
 // The words of an updated record: see RecordLayout.
 struct RecordWords {
-  int64_t last_word = -1;  // where they stand; below 0 if the record has none
+  int64_t last_word = -1;  // positions in the record; negative if it has no such word
   int64_t gradient_word = -1;
   int64_t frequency_word = -1;
   uint32_t last = 0;
@@ -37,26 +37,26 @@ struct RecordWords {
 struct UpdateTable {
   RecordsView records;
   RecordWords words;
-  HistoryView history;  // on the device: records that miss steps are caught up first
+  HistoryView history;  // on the device: records catch up on missed steps first
 };
 
-// An update of tables whose rules are of one class, and whose rows of one dim.
+// An update of tables whose rules have the same class, and whose rows have the same dim.
 struct UpdateLaunch {
-  std::vector<const UpdateRule*> rules;  // of each table; a step of each was begun
+  std::vector<const UpdateRule*> rules;  // of each table; its step has begun
   const UpdateTable* tables;             // of each request of the segments, on the device
   SegmentsView segments;
   int64_t num_ids;
-  const uint32_t* any_refused;  // (1) on the device: if it is not zero, nothing is updated
+  const uint32_t* any_refused;  // (1) on the device: if nonzero, nothing is updated
   int64_t dim;
-  int lane_floats;  // neighbouring columns that a lane can take at once
+  int lane_floats;  // neighbouring columns that a lane processes at once
 };
 
-// What is to be made up for. All memory is the device's.
+// Records that catch up on missed steps. All memory is the device's.
 struct MoveWork {
   RecordsView records;
-  const uint32_t* rows;  // (n) or null for the first n; a number beyond the records is left out
+  const uint32_t* rows;  // (n) or null for the first n; numbers beyond the records are skipped
   int64_t n;
-  float* moved;  // (n, dim) where rows go as they read now, or null to change the records
+  float* moved;  // (n, dim) receives the current values, or null to change the records
   HistoryView history;
   int64_t dim;
 };
@@ -66,7 +66,7 @@ struct MoveLaunch {
   MoveWork work;
 };
 
-// Each gives the device the work.
+// Both enqueue work on the device.
 struct RuleKernels {
   Status (*update)(const UpdateLaunch& launch, Device* device) = nullptr;
   Status (*move)(const MoveLaunch& launch, Device* device) = nullptr;
@@ -74,10 +74,10 @@ struct RuleKernels {
 
 bool RegisterKernels(const std::string& rule, const RuleKernels& kernels);
 
-// Unimplemented if a rule has none.
+// Returns Unimplemented if the rule has no kernels.
 Status FindKernels(const std::string& rule, RuleKernels* kernels);
 
-// Lanes of a record: few widths, so that a rule has few kernels.
+// Lanes per record: few widths, so that a rule has few kernels.
 constexpr int kFewLanes = 8;
 constexpr int kHalfWarp = kWarp / 2;
 inline int LanesOfRecord(int64_t dim, int lane_floats) {

@@ -1,4 +1,4 @@
-// An optimizer's arithmetic: record + gradient -> record.
+// UpdateRule: an optimizer's arithmetic, record + gradient -> record.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_RULE_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_UPDATE_RULE_H_
 
@@ -15,31 +15,32 @@
 
 namespace keras_sparse {
 
-// What a rule is made from. It stays as it is for as long as the table has the rule.
+// Options of a rule. Constant for as long as the table has the rule.
 struct RuleOptions {
   std::string rule;
   int64_t dim = 1;
-  std::map<std::string, double> constants;  // hyperparameters, by the names the rule asks for
-  double weight_decay = 0;                  // a step takes weight_decay * learning_rate of the row
-  KeptWords keeps = {};                     // in the records, for the table; see RecordLayout
+  std::map<std::string, double> constants;  // hyperparameters, by the rule's names for them
+  double weight_decay = 0;                  // a step removes weight_decay * learning_rate * row
+  KeptWords keeps = {};                     // words in the records for the table; see RecordLayout
 };
 
-// One object per table, since a rule that defers moves remembers the numbers of past steps.
+// Each table has its own object, because a rule that defers moves remembers the numbers of past
+// steps.
 //
-// A rule *defers moves* if a record that no gradient touched for a while still has some to make
-// (the momentum of dense Adam, say). Such a record is brought to the last finished step before it
-// is updated, and its row reads as if it had been.
+// A rule *defers moves* if records still change in steps without a gradient (by the momentum of
+// dense Adam, for example). Such a record catches up to the last finished step before it is
+// updated, and its row reads as if it had.
 //
 // A step is BeginStep, Update for each record that has a gradient, FinishStep.
 //
-// Thread safety: const methods may overlap; the others need the rule alone.
+// Thread safety: const methods may overlap; other calls need exclusive access to the rule.
 class UpdateRule {
  public:
-  // Rules register themselves under their name, each in its own file of ops/core/optimizer/rules.
+  // Rules register under their name, each in its own file of ops/core/optimizer/rules.
   using Factory = std::unique_ptr<UpdateRule> (*)(const RuleOptions& options);
   static bool Register(const std::string& name, std::vector<std::string> constant_names,
                        Factory factory);
-  // Registers a rule that is made by its constructor from options.
+  // Registers a rule whose constructor takes options.
   template <typename Rule>
   static bool Register(const std::string& name, std::vector<std::string> constant_names) {
     return Register(name, std::move(constant_names), [](const RuleOptions& options) {
@@ -47,10 +48,10 @@ class UpdateRule {
     });
   }
 
-  // InvalidArgument if there is no such rule, or the constants are not the rule's.
+  // Returns InvalidArgument if there is no such rule, or if the constants do not fit the rule.
   static Status Create(const RuleOptions& options, std::unique_ptr<UpdateRule>* rule);
 
-  // The rule of a table that no optimizer has been built for: it has no slots and updates nothing.
+  // Returns the rule of a table without an optimizer: it has no slots and updates nothing.
   static std::unique_ptr<UpdateRule> None(int64_t dim, KeptWords keeps = {});
 
   virtual ~UpdateRule() = default;
@@ -58,47 +59,49 @@ class UpdateRule {
   const RuleOptions& options() const { return options_; }
   const std::string& name() const { return options_.rule; }
   const RecordLayout& layout() const { return layout_; }
-  // How many steps have been finished.
+  // Number of finished steps.
   int64_t step() const { return step_; }
 
-  // How many numbers a step has: the learning rate, then what else the rule takes.
+  // Number of numbers per step: the learning rate, then the rule's others.
   virtual int num_numbers() const { return 1; }
-  // InvalidArgument if there are not as many numbers, or a row would change its sign by decay.
+  // Returns InvalidArgument if the count of numbers is wrong, or if decay would change the sign of
+  // a row.
   Status CheckNumbers(const std::vector<float>& numbers) const;
 
-  // REQUIRES: CheckNumbers
+  // REQUIRES: CheckNumbers returned OK
   void BeginStep(const std::vector<float>& numbers);
-  // Moves each record by its gradient.
-  //   records    (n) pointers to records of layout(), all different, caught up
+  // Updates each record with its gradient.
+  //   records    (n) pointers to records of layout(), distinct, caught up
   //   gradients  (n) pointers to dim floats
   void Update(float* const* records, const float* const* gradients, int64_t n) const;
   void FinishStep();
 
-  // Whether records have moves to make after steps without a gradient: CatchUp then does something.
+  // Whether records change in steps without a gradient: CatchUp then applies these steps.
   bool defers_moves() const { return layout_.keeps_step(); }
-  // Whether rows are among what moves: if not, a row can be read as it stands.
+  // Whether missed steps change rows: if not, a row can be read in place.
   virtual bool moves_rows() const { return defers_moves(); }
-  // Whether a record has no moves to make.
+  // Whether a record has no missed steps.
   bool IsCurrent(const float* record) const { return MissedSteps(record) == 0; }
-  // Whether it remembers all steps that a record, which may come from anywhere, has missed.
+  // Whether the rule remembers all steps that a record, perhaps an imported one, has missed.
   bool RemembersLastStep(const float* record) const {
     return !defers_moves() || MissedSteps(record) <= log_.num_steps();
   }
-  // InvalidArgument that names record `i`, whose last step it does not.
+  // Returns the InvalidArgument error of record `i`, whose last step the rule does not remember.
   Status ForgottenStep(const float* record, int64_t i) const;
-  // Makes the moves that a record has missed, and marks it so.
+  // Applies the steps that a record has missed, and marks it as current.
   virtual void CatchUp(float* /*record*/) const {}
-  // The bytes that a rule which defers moves remembers past steps in. They grow with the steps.
+  // Bytes of past steps that a rule which defers moves remembers. They grow with the steps.
   virtual int64_t history_bytes() const { return log_.bytes(); }
-  // Lets the steps so far be forgotten.
+  // Forgets the steps so far.
   // REQUIRES: every record IsCurrent
   virtual void ForgetSteps() { log_.Forget(); }
-  // Counts steps on from those of a rule before it, which it knows nothing of.
+  // Continues counting after the steps of an earlier rule, of which this rule knows nothing.
   // REQUIRES: no step was begun
   virtual void StartAt(int64_t step) { step_ = step; }
-  // What it was given in the steps that it remembers. A rule that defers no moves remembers none.
+  // Returns the numbers of the steps that the rule remembers. A rule that defers no moves remembers
+  // none.
   RuleHistory history() const;
-  // What the row reads as; the record stays as it is.
+  // Computes the current row of a record; the record is unchanged.
   //   row  (dim)
   virtual void Read(const float* record, float* row) const;
 
@@ -106,24 +109,24 @@ class UpdateRule {
   UpdateRule(RuleOptions options, RecordLayout layout)
       : options_(std::move(options)), layout_(std::move(layout), options_.keeps) {}
 
-  // The numbers of a step after the learning rate.
+  // Sets the numbers of a step after the learning rate.
   virtual void SetNumbers(const float* /*numbers*/) {}
   virtual void UpdateRecords(float* const* records, const float* const* gradients,
                              int64_t n) const = 0;
-  // What a rule remembers of the step that has ended.
+  // Remembers the finished step.
   virtual void RememberStep() {}
 
   int64_t dim() const { return layout_.dim(); }
   double constant(const std::string& name) const { return options_.constants.at(name); }
   double weight_decay() const { return options_.weight_decay; }
-  // Finished steps that a record has not seen. Steps wrap at 2^32 in a record.
+  // Returns how many finished steps a record has missed. Steps wrap at 2^32 in a record.
   int64_t MissedSteps(const float* record) const {
     return defers_moves() ? static_cast<uint32_t>(step_ - layout_.LastStep(record)) : 0;
   }
 
   float learning_rate_ = 0;  // of the step
-  // The part of a row that weight decay takes in the step. Not what it leaves: beside a one, a
-  // float would keep two or three digits of it.
+  // The part of a row that weight decay removes in the step. The part that it leaves is close to
+  // one, so that a float would keep only two or three digits of the decay.
   float decay_ = 0;
 
  private:

@@ -12,13 +12,12 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kSectorBytes = 32;
-// Of a table of few rows.
+// The first slab of a table with few rows.
 constexpr int64_t kFirstSlabBytes = int64_t{64} << 10;
-// Records on their way between the two memories at a time.
+// Bytes of records copied between the two memories at a time.
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
 
-// As many rows of this stride as fit these bytes, a power of two of which this is the exponent; one
-// at least.
+// Returns the exponent of the largest power of two of rows that fit `bytes`; at least one row.
 uint32_t ShiftOf(int64_t stride, int64_t bytes, uint32_t most) {
   uint32_t shift = 0;
   while (shift < most && stride << (shift + 1) <= bytes) ++shift;
@@ -31,9 +30,9 @@ SlabSizes SizesOf(int64_t stride, int64_t block_bytes) {
           ShiftOf(stride, block_bytes, kMostShift)};
 }
 
-// Rows of a view, by their numbers or from the first one on.
+// Rows of a view, by their numbers or starting with the first one.
 struct SomeRows {
-  const uint32_t* rows;  // or null
+  const uint32_t* rows;  // may be null
   int64_t first;
 
   __device__ uint32_t operator[](int64_t i) const {
@@ -41,7 +40,7 @@ struct SomeRows {
   }
 };
 
-// A lane a word, so that neighbours read and write neighbours.
+// One lane per word, so that neighbouring lanes access neighbouring words.
 __global__ void GatherKernel(RecordsView view, SomeRows rows, int64_t n, int64_t words,
                              uint32_t* packed) {
   for (int64_t i = cuda_impl::LaneOfKernel(); i < n * words; i += cuda_impl::LanesOfKernel()) {
@@ -112,7 +111,7 @@ Status HbmRecords::Grow(int64_t num_rows) {
   }
   DeviceArray<char*> slabs_on_device;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char*>::Copy(device_, slabs, &slabs_on_device));
-  // The one before is freed after all work that was given to the device.
+  // The old array is freed after all work enqueued on the device.
   slabs_on_device_ = std::move(slabs_on_device);
   slabs_ = std::move(slabs);
   blocks_.insert(blocks_.end(), std::make_move_iterator(blocks.begin()),

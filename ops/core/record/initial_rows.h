@@ -1,5 +1,5 @@
-// The elements of initial rows, for a CPU and a GPU alike: plain numbers, which a kernel takes by
-// value. What they are made from says Initializer.
+// InitialRows: the elements of initial rows, for CPU and GPU alike, as plain numbers that a kernel
+// takes by value. Initializer creates them.
 #ifndef KERAS_SPARSE_OPS_CORE_RECORD_INITIAL_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_RECORD_INITIAL_ROWS_H_
 
@@ -12,12 +12,12 @@
 
 namespace keras_sparse {
 
-// In [0, 1): the 24 high bits, as many as a float holds exactly.
+// Returns a number in [0, 1) from the 24 high bits, as many as a float holds exactly.
 KERAS_SPARSE_HOST_DEVICE inline float ToUnit(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
-// In (0, 1): the middle of each of 2^32 intervals, so that no tail is infinite.
+// Returns a number in (0, 1): the middle of one of 2^32 intervals, so that no tail is infinite.
 KERAS_SPARSE_HOST_DEVICE inline double ToOpenUnit(uint32_t word) {
   return (static_cast<double>(word) + 0.5) * 0x1p-32;
 }
@@ -32,7 +32,7 @@ KERAS_SPARSE_HOST_DEVICE inline double Polynomial(const double (&coefficients)[k
 // The standard normal quantile: algorithm AS 241, routine PPND7 (Wichura, Applied Statistics 37,
 // 1988), about 7 digits.
 #ifndef __CUDACC__
-__attribute__((noinline))  // four copies beside each other take a CPU longer than four calls
+__attribute__((noinline))  // four inlined copies are slower on a CPU than four calls
 #endif
 KERAS_SPARSE_HOST_DEVICE inline double NormalQuantile(double p) {
   constexpr double kA[] = {3.3871327179, 50.434271938, 159.29113202, 59.109374720};
@@ -56,7 +56,7 @@ KERAS_SPARSE_HOST_DEVICE inline double NormalQuantile(double p) {
 struct UniformElement {
   float low;
   float range;
-  float last;  // rounding may reach the end of the range, which is not in it
+  float last;  // the last float of the range: rounding may reach the end, which is excluded
 
   KERAS_SPARSE_HOST_DEVICE float operator()(uint32_t word) const {
     const float value = low + range * ToUnit(word);
@@ -78,14 +78,14 @@ struct TruncatedNormalElement {
   float stddev;
 
   KERAS_SPARSE_HOST_DEVICE float operator()(uint32_t word) const {
-    // Two standard deviations either side hold this part of the distribution.
+    // The part of the distribution more than two standard deviations below the mean.
     constexpr double kBelow = 0.022750131948179195;
     const double p = kBelow + (1 - 2 * kBelow) * ToOpenUnit(word);
     return static_cast<float>(mean + stddev * NormalQuantile(p));
   }
 };
 
-// Which rows of a whole table a table holds: see InitializerOptions.
+// The part of a whole table that a table holds: see InitializerOptions.
 struct InitialPart {
   PhiloxKey seed = {};
   uint64_t key_stride = 1;
@@ -98,13 +98,13 @@ struct RandomRows {
   InitialPart part;
   Element element;
 
-  // Makes columns [begin, begin + n) of the row of `key`.
+  // Computes columns [begin, begin + n) of the row of `key`.
   KERAS_SPARSE_HOST_DEVICE void Fill(int64_t key, int64_t begin, int64_t n, float* columns) const {
     const uint64_t bits = static_cast<uint64_t>(key) * part.key_stride + part.key_offset;
     int64_t block = (part.first_column + begin) / 4;
     const int64_t within = (part.first_column + begin) % 4;
     int64_t done = 0;
-    if (within != 0) {  // they begin inside of a block
+    if (within != 0) {  // the columns begin inside a block
       done = n < 4 - within ? n : 4 - within;
       FillFromBlock(bits, block++, within, done, columns);
     }
@@ -114,7 +114,7 @@ struct RandomRows {
   }
 
  private:
-  // Makes n elements from the four words of one block, from word `first` on.
+  // Computes n elements from the four words of a block, starting with word `first`.
   KERAS_SPARSE_HOST_DEVICE void FillFromBlock(uint64_t key, int64_t block, int64_t first, int64_t n,
                                               float* elements) const {
     const PhiloxWords random = Philox({{static_cast<uint32_t>(block), 0, static_cast<uint32_t>(key),
@@ -126,15 +126,15 @@ struct RandomRows {
 
 enum class InitialKind { kConstant, kUniform, kNormal, kTruncatedNormal };
 
-// Those of a table, of whatever kind.
+// The initial rows of a table, of any kind.
 struct InitialRows {
   InitialKind kind = InitialKind::kConstant;
   InitialPart part;
   float a = 0;
   float b = 0;
-  float last = 0;  // of kUniform: the float before b, seen from a
+  float last = 0;  // of kUniform: the last float before b, coming from a
 
-  // Makes columns [begin, begin + n) of the row of `key`.
+  // Computes columns [begin, begin + n) of the row of `key`.
   KERAS_SPARSE_HOST_DEVICE void Fill(int64_t key, int64_t begin, int64_t n, float* columns) const {
     switch (kind) {
       case InitialKind::kConstant:

@@ -1,5 +1,5 @@
-// The initial row of a key: a pure function of (seed, key), so that it needs no storage and does
-// not depend on ranks, threads, order of arrival or on what was evicted.
+// Initializer: computes the initial row of a key as a pure function of (seed, key). The row needs
+// no storage and does not depend on ranks, threads, order of arrival or evictions.
 #ifndef KERAS_SPARSE_OPS_CORE_RECORD_INITIALIZER_H_
 #define KERAS_SPARSE_OPS_CORE_RECORD_INITIALIZER_H_
 
@@ -22,28 +22,27 @@ struct InitializerOptions {
   float a = 0;
   float b = 0;
   int64_t seed = 0;
-  // A table that holds a part of a whole one gets that part of its rows: the row of `key` here is
-  // the columns from first_column on of the row of key * key_stride + key_offset (modulo 2^64)
-  // there.
+  // For a table that holds a part of a whole table: the row of `key` here is the columns from
+  // first_column on of the whole table's row of key * key_stride + key_offset (modulo 2^64).
   int64_t first_column = 0;
   int64_t key_stride = 1;
   int64_t key_offset = 0;
 };
 
-// Element j of the whole table's row of `key` is made from word j % 4 of
+// Element j of the whole table's row of `key` is computed from word j % 4 of
 //   Philox(counter = (j / 4, 0, low word of key, high word of key), key = (low, high word of
 //   seed)).
 // Thread safety: immutable.
 class Initializer {
  public:
-  // InvalidArgument for an unknown kind, or a part that no table has.
+  // Returns InvalidArgument for an unknown kind, or for a part that no table can have.
   static Status Create(const InitializerOptions& options,
                        std::unique_ptr<Initializer>* initializer);
 
-  // row  (dim)
+  //   row  (dim)
   void Fill(int64_t key, int64_t dim, float* row) const { rows_.Fill(key, 0, dim, row); }
 
-  // The same as plain numbers, for a GPU.
+  // Returns the initializer as plain numbers, for a GPU.
   const InitialRows& rows() const { return rows_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
-// So many words of a record are one lane's: one block of random numbers.
+// Words of a record per lane: one block of random numbers.
 constexpr int64_t kLaneWords = 4;
 
 struct NewRecords {
@@ -16,12 +16,12 @@ struct NewRecords {
   int64_t n;
   int64_t dim;
   int64_t words;        // of a record
-  const float* behind;  // (words - dim) what every record has behind its row
+  const float* behind;  // (words - dim) the words after the row, the same in every record
 
   __device__ int64_t lanes() const { return (words + kLaneWords - 1) / kLaneWords; }
 
-  // Fills the words from `begin` on that one lane fills.
-  //   fill_row(begin, n, to)  makes columns of the row
+  // Fills the words of one lane, starting with word `begin`.
+  //   fill_row(begin, n, to)  writes columns of the row
   template <typename FillRow>
   __device__ void Fill(int64_t begin, float* record, const FillRow& fill_row) const {
     const int64_t end = begin + kLaneWords < words ? begin + kLaneWords : words;
@@ -44,8 +44,8 @@ __global__ void InitializeKernel(NewRecords all, const int64_t* keys, const uint
   }
 }
 
-//   num_kept    words at the end of a record, which are taken over
-//   kept_words  where they stand in the records there are
+//   num_kept    words at the end of a record that are copied
+//   kept_words  their position in the old records
 __global__ void LayOutKernel(NewRecords all, RecordsView from, int64_t num_kept,
                              int64_t kept_words) {
   for (int64_t i = LaneOfKernel(); i < all.n * all.lanes(); i += LanesOfKernel()) {
@@ -58,15 +58,15 @@ __global__ void LayOutKernel(NewRecords all, RecordsView from, int64_t num_kept,
     });
     for (int64_t j = 0; j < num_kept; ++j) {
       const int64_t word = all.words - num_kept + j;
-      if (word < first || word >= first + kLaneWords) continue;  // another lane's
-      // They are no floats.
+      if (word < first || word >= first + kLaneWords) continue;  // belongs to another lane
+      // These words are not floats.
       reinterpret_cast<uint32_t*>(record)[word] =
           reinterpret_cast<const uint32_t*>(old)[kept_words + j];
     }
   }
 }
 
-// Of a layout, with what stands behind the rows in `behind`.
+// Prepares new records of a layout, with the words after the rows in `behind`.
 Status Prepare(const RecordsView& records, int64_t n, const RecordLayout& layout, int64_t step,
                Device* device, DeviceArray<float>* behind, NewRecords* all) {
   std::vector<float> record(static_cast<size_t>(layout.record_words()));

@@ -1,4 +1,4 @@
-// The bytes of one record: everything a table keeps for a key.
+// RecordLayout: the bytes of one record, which holds everything that a table keeps for a key.
 #ifndef KERAS_SPARSE_OPS_CORE_RECORD_RECORD_LAYOUT_H_
 #define KERAS_SPARSE_OPS_CORE_RECORD_RECORD_LAYOUT_H_
 
@@ -17,26 +17,27 @@ constexpr int64_t kMaxOutputDim = int64_t{1} << 24;
 // An optimizer value kept beside a row.
 struct Slot {
   std::string name;
-  bool per_row;         // one float a row instead of one an element
+  bool per_row;         // one float per row instead of one per element
   float initial_value;  // of every float of the slot
 };
 
-// Words that a table keeps in its records, whatever its rule.
+// Words that a table keeps in its records under any rule.
 struct KeptWords {
   bool gradient_step = false;
   bool frequency = false;
 };
 
+//
 //   row (dim floats) | slot 0 | slot 1 | ... | last step | gradient's step | frequency
 //
-// The last three are words of 32 bits: the first is there only if the rule keeps it, and counts the
-// rule's steps; the others only if the table keeps them. The gradient's step counts the table's, or
-// is the time in seconds. All of these wrap at 2^32, so that only their differences mean something.
-// The frequency is the number of steps in which the row had a gradient, and stays at the largest
-// number there is.
+// The last three are words of 32 bits. The last step counts the rule's steps and exists only if the
+// rule keeps it. The other two exist only if the table keeps them. The gradient's step counts the
+// table's steps, or is the time in seconds. Steps and times wrap at 2^32, so only their differences
+// are meaningful. The frequency is the number of steps in which the row had a gradient; it
+// saturates at the largest number.
 //
-// Embedding and slots stand side by side so that an update costs one trip to memory, and so that
-// they can only move and be saved together.
+// Row and slots are adjacent, so that an update costs one trip to memory, and so that they are
+// always moved and saved together.
 class RecordLayout {
  public:
   RecordLayout(int64_t dim, std::vector<Slot> slots, bool keeps_step)
@@ -53,13 +54,13 @@ class RecordLayout {
   bool keeps_step() const { return keeps_step_; }
   bool keeps_gradient_step() const { return keeps_.gradient_step; }
   bool keeps_frequency() const { return keeps_.frequency; }
-  // Row and slots.
+  // Number of floats of row and slots.
   int64_t record_floats() const { return record_floats_; }
-  // These and the words, as they are stored: in words of `kWordBytes`. Who needs the size of a row
-  // or record asks here.
+  // Number of all stored words of `kWordBytes`: row, slots and step words. All code that needs the
+  // size of a row or record calls these functions.
   static constexpr int64_t kWordBytes = sizeof(float);
   int64_t record_words() const { return kept_word() + num_kept_words(); }
-  // The words that the table keeps, and where the first of them stands.
+  // Number of words that the table keeps, and the position of the first one.
   int64_t num_kept_words() const {
     return (keeps_.gradient_step ? 1 : 0) + (keeps_.frequency ? 1 : 0);
   }
@@ -68,7 +69,8 @@ class RecordLayout {
   int64_t record_bytes() const { return kWordBytes * record_words(); }
   int64_t row_bytes() const { return kWordBytes * dim_; }
 
-  // Fills the slots of a record and marks it as last updated at `step`, and never by a gradient.
+  // Initializes the slots of a record and marks it as last updated at `step`, without a gradient
+  // yet.
   void InitializeSlots(float* record, int64_t step) const {
     float* value = record + dim_;
     for (const Slot& slot : slots_) {
@@ -79,8 +81,8 @@ class RecordLayout {
     SetFrequency(record, 0);
   }
 
-  // Lays a record of another layout of the same dim out for this one: with fresh slots, marked as
-  // last updated at `step`, its gradient as old as it was, and as many.
+  // Converts a record of another layout of the same dim to this one: with fresh slots, marked as
+  // last updated at `step`. The gradient's step and the frequency are kept.
   void LayOut(const RecordLayout& from, const float* record, int64_t step, float* laid_out) const {
     std::memcpy(laid_out, record, static_cast<size_t>(row_bytes()));
     InitializeSlots(laid_out, step);
@@ -95,7 +97,7 @@ class RecordLayout {
     if (keeps_step_) SetWord(record + record_floats_, static_cast<uint32_t>(step));
   }
 
-  // The step of the table in which the row had its last gradient, or the time.
+  // Returns the step of the table, or the time, of the row's last gradient.
   uint32_t GradientStep(const float* record) const {
     return keeps_.gradient_step ? Word(record + kept_word()) : 0;
   }
@@ -103,7 +105,7 @@ class RecordLayout {
     if (keeps_.gradient_step) SetWord(record + kept_word(), step);
   }
 
-  // The steps in which the row had a gradient.
+  // Returns the number of steps in which the row had a gradient.
   uint32_t Frequency(const float* record) const {
     return keeps_.frequency ? Word(record + record_words() - 1) : 0;
   }
@@ -111,7 +113,7 @@ class RecordLayout {
     if (keeps_.frequency) SetWord(record + record_words() - 1, frequency);
   }
 
-  // Notes a gradient in a step of the table.
+  // Records a gradient in a step of the table.
   void CountGradient(float* record, uint32_t step) const {
     SetGradientStep(record, step);
     const uint32_t frequency = Frequency(record);

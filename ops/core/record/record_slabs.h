@@ -1,4 +1,4 @@
-// Records at stable addresses, numbered from 0: where one key shard keeps its rows.
+// RecordSlabs: the rows of one key shard, at stable addresses, numbered from 0.
 #ifndef KERAS_SPARSE_OPS_CORE_RECORD_RECORD_SLABS_H_
 #define KERAS_SPARSE_OPS_CORE_RECORD_RECORD_SLABS_H_
 
@@ -11,50 +11,50 @@
 
 namespace keras_sparse {
 
-// Chunks grow with their number, 32 of a size before the size doubles, so that a row's address is a
-// few shifts away, a table of any size has few chunks, and at most a 33rd of the room is unused.
+// Chunks grow with their number; the size doubles after every 32 chunks. So a row's address takes a
+// few shifts, a table of any size has few chunks, and at most a 33rd of the memory is unused.
 //
-// A storage may be limited to the chunks it has: further ones then come from another arena, and go
-// back once the rows there have been freed.
+// The object may be limited to its current chunks: further chunks are then allocated from another
+// arena, and freed once their rows have been freed.
 //
-// Thread safety: const methods may overlap; any other call needs the storage alone.
+// Thread safety: const methods may overlap; any other call needs exclusive access to the object.
 class RecordSlabs {
  public:
-  // The arena outlives the storage and may be shared with others.
+  // The arena must outlive the object and may be shared with others.
   RecordSlabs(Arena* arena, int64_t record_bytes) : arena_(arena), record_bytes_(record_bytes) {}
 
-  // Records in use.
+  // Number of records in use.
   int64_t size() const { return end_ - num_free(); }
-  // Records that were freed and not given out again.
+  // Number of records that were freed and not reused.
   int64_t num_free() const { return static_cast<int64_t>(free_.size()); }
 
-  // A record, of no defined content.
+  // Allocates a record with undefined content.
   Status Allocate(uint32_t* row);
-  // The number may be given out again.
+  // Frees a record; its number may be reused.
   void Free(uint32_t row) { free_.push_back(row); }
 
-  // Rows that there is memory for; whether the next one needs a new chunk, and its bytes.
+  // Number of rows allocated; whether the next row needs a new chunk, and that chunk's bytes.
   int64_t capacity() const { return capacity_; }
   bool is_full() const { return free_.empty() && end_ == capacity_; }
   int64_t next_chunk_bytes() const { return NextChunkRows() * record_bytes_; }
 
-  // Further chunks come from `overflow`.
+  // Allocates further chunks from `overflow`.
   void Limit(Arena* overflow) {
     limit_ = capacity_;
     arena_ = overflow;
   }
   bool is_limited() const { return limit_ != kUnlimited; }
-  // Rows of the chunks within the limit. Records from there on are in the other arena.
+  // Number of rows of the chunks within the limit. Later records are in the other arena.
   int64_t limit() const { return limit_; }
-  // Gives out no more numbers beyond the limit.
+  // Stops handing out numbers beyond the limit.
   // REQUIRES: size() <= limit()
   void CloseOverflow();
-  // Forgets the chunks beyond the limit.
-  // REQUIRES: no record there is in use
+  // Drops the chunks beyond the limit.
+  // REQUIRES: no record in these chunks is in use
   void DropOverflow();
 
   float* Record(uint32_t row) const {
-    // Rows are counted from kFirst, so that the highest bit tells the octave and the bits after it
+    // Rows are counted from kFirst, so that the highest bit selects the octave and the next bits
     // the chunk within it.
     const uint64_t at = uint64_t{row} + kFirst;
     const int octave = 63 - __builtin_clzll(at);
@@ -66,8 +66,8 @@ class RecordSlabs {
   }
 
  private:
-  static constexpr int kChunkBits = 5;    // 32 chunks an octave
-  static constexpr int kFirstOctave = 7;  // 4 rows each in the first
+  static constexpr int kChunkBits = 5;    // 32 chunks per octave
+  static constexpr int kFirstOctave = 7;  // 4 rows per chunk in the first octave
   static constexpr uint64_t kFirst = uint64_t{1} << kFirstOctave;
   static constexpr int64_t kUnlimited = INT64_MAX;
 
@@ -78,8 +78,8 @@ class RecordSlabs {
   Arena* arena_;
   int64_t record_bytes_;
   std::vector<char*> chunks_;
-  int64_t end_ = 0;       // rows ever given out
-  int64_t capacity_ = 0;  // rows the chunks hold
+  int64_t end_ = 0;       // rows ever handed out
+  int64_t capacity_ = 0;  // rows of all chunks
   int64_t limit_ = kUnlimited;
   std::vector<uint32_t> free_;
 };

@@ -1,4 +1,4 @@
-// Records in a GPU's memory, as kernels reach them.
+// RecordsView: records in a GPU's memory, as kernels access them.
 #ifndef KERAS_SPARSE_OPS_CORE_RECORD_RECORDS_VIEW_H_
 #define KERAS_SPARSE_OPS_CORE_RECORD_RECORDS_VIEW_H_
 
@@ -9,30 +9,29 @@
 
 namespace keras_sparse {
 
-// How many rows each slab has, by its number. As RecordSlabs has it, 32 slabs are of a size before
-// the size doubles, so that a small table stays small and few slabs make a large one; but from a
-// size on it does not double any more.
+// The number of rows in each slab. As in RecordSlabs, the size doubles after every 32 slabs, so
+// that a small table stays small and a large one has few slabs; but slabs have a maximum size.
 struct SlabSizes {
-  static constexpr uint32_t kSlabBits = 5;  // 32 slabs of a size
+  static constexpr uint32_t kSlabBits = 5;  // 32 slabs per size
   static constexpr uint32_t kMostFirstShift = 6;
 
   uint32_t first_shift;  // the first slab has 1 << first_shift rows,
-  uint32_t last_shift;   // a large one 1 << last_shift
+  uint32_t last_shift;   // the largest ones 1 << last_shift
 
   KERAS_SPARSE_HOST_DEVICE uint32_t ShiftOfSlab(uint32_t slab) const {
     const uint32_t shift = first_shift + (slab >> kSlabBits);
     return shift < last_shift ? shift : last_shift;
   }
 
-  // The slab of a row, and its number there.
+  // The slab of a row, and its number in the slab.
   struct Place {
     uint32_t slab;
     uint32_t row;
   };
   // REQUIRES: row < kMostHbmRows
   KERAS_SPARSE_HOST_DEVICE Place PlaceOf(uint32_t row) const {
-    // Rows are counted from the first one of whose number the highest bit tells the size of the
-    // slab and the bits after it which one of that size.
+    // Rows are counted from the first number whose highest bit selects the size of the slab, and
+    // whose next bits select the slab of that size.
     const uint32_t at = row + (1u << (kSlabBits + first_shift));
     const uint32_t shift_by_octave = HighestBit(at) - kSlabBits;
     const uint32_t shift = shift_by_octave < last_shift ? shift_by_octave : last_shift;
@@ -44,12 +43,12 @@ static_assert(kMostHbmRows + (int64_t{1} << (SlabSizes::kSlabBits + SlabSizes::k
                   int64_t{1} << 32,
               "rows are counted in 32 bits");
 
-// Of memory that more slabs are added to: the records of a view stay where they are.
+// A view of memory to which slabs can be added: the records of a view never move.
 struct RecordsView {
   char* const* slabs;  // in the GPU's memory
   SlabSizes sizes;
   int64_t stride;    // bytes from one record of a slab to the next
-  int64_t num_rows;  // that there is memory for; at most kMostHbmRows
+  int64_t num_rows;  // rows allocated; at most kMostHbmRows
 
   // REQUIRES: row < num_rows
   KERAS_SPARSE_DEVICE float* Record(uint32_t row) const {

@@ -1,5 +1,4 @@
-// What is kept of the updates that use a row, and what a full first tier makes of it: the coldest
-// rows leave.
+// RowUses: the uses of a row, by which a full first tier selects the coldest rows to demote.
 #ifndef KERAS_SPARSE_OPS_CORE_RECORD_ROW_USES_H_
 #define KERAS_SPARSE_OPS_CORE_RECORD_ROW_USES_H_
 
@@ -10,41 +9,41 @@
 
 namespace keras_sparse {
 
-// Time is counted in updates of the table, and wraps. Of two rows that with the lower score is the
-// colder.
+// Time is counted in updates of the table, and wraps. The row with the lower score is the colder
+// one.
 
-// By the update that last used it.
+// Returns a score by the update that last used the row.
 KERAS_SPARSE_HOST_DEVICE inline uint32_t RecencyScore(uint32_t last, uint32_t now) {
-  return ~uint32_t{0} - (now - last);  // of the age, as the clock wraps
+  return ~uint32_t{0} - (now - last);  // of the age, because the clock wraps
 }
 
-// How many updates have used a row since it came in. Old uses count less, so that a row that was
-// hot once does not stay for ever: every 1024 updates all uses are halved.
+// Counts the updates that have used a row since it was added. Old uses count less, so that a row
+// that was hot once does not stay forever: all counts are halved every 1024 updates.
 struct RowUses {
-  uint32_t count;  // as of the last one
+  uint32_t count;  // as of the last update
   uint32_t last;   // the update that last used it
 
   KERAS_SPARSE_HOST_DEVICE uint32_t CountAt(uint32_t now) const {
     constexpr int kHalvingBits = 10;
-    constexpr uint32_t kHalvings = (uint32_t{1} << (32 - kHalvingBits)) - 1;  // as it wraps
+    constexpr uint32_t kHalvings = (uint32_t{1} << (32 - kHalvingBits)) - 1;  // the clock wraps
     const uint32_t halvings = ((now >> kHalvingBits) - (last >> kHalvingBits)) & kHalvings;
     return halvings > 31 ? 0 : count >> halvings;
   }
-  // After a further use, at another time than the last.
+  // Returns the uses after a further use, at a later time than the last.
   KERAS_SPARSE_HOST_DEVICE RowUses UsedAt(uint32_t now) const {
     const uint32_t before = CountAt(now);
     return {before == ~uint32_t{0} ? before : before + 1, now};
   }
-  // By uses, of equal ones by the update that last used it.
+  // Returns a score by number of uses, then by the update that last used the row.
   KERAS_SPARSE_HOST_DEVICE uint64_t FrequencyScore(uint32_t now) const {
     return (uint64_t{CountAt(now)} << 32) | RecencyScore(last, now);
   }
 };
 
-// How many of `size` rows a tier keeps that is full with `limit` rows. Where some leave, it is a
-// 16th of them, so that it is seldom looked through, and as many as the last update made: there is
-// room for those of the next one then, but not at the cost of most rows. Parts of a tier leave
-// different amounts, so that they do not all come to their limit in one update.
+// Returns how many of `size` rows a tier keeps if it is full with `limit` rows. A full tier first
+// frees room for as many rows as the last update created (at most half of the limit), so that the
+// next update fits. It demotes a further 16th, so that it is scanned rarely. Parts of a tier demote
+// different numbers, so that they do not all reach their limit in one update.
 inline int64_t NumRowsKept(int64_t size, int64_t limit, int64_t num_started, int64_t part = 0,
                            int64_t num_parts = 1) {
   constexpr int64_t kLeavingShare = 16;

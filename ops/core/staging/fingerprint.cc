@@ -32,7 +32,7 @@ Fingerprint With(const std::array<T, kSize>& words, Fingerprint seed) {
 }
 
 Fingerprint WithBags(uint64_t table, const Bags& bags, const BagsHash& hash, Fingerprint seed) {
-  // Without bags or weights their hash is that of no list.
+  // Without bags or weights their hash is that of an empty list.
   const std::array<uint64_t, 10> words = {table,
                                           static_cast<uint64_t>(bags.combiner),
                                           static_cast<uint64_t>(bags.num_ids),

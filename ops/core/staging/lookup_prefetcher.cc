@@ -11,13 +11,13 @@
 namespace keras_sparse {
 namespace {
 
-// Those that a stage of no given capacity goes up to. Beyond as many the disk or the network is
-// busy all the time, and more would wait for it in turn.
+// Limits of a stage that chooses its own. Beyond them the disk or the network is always busy, and
+// further batches would only queue for it.
 constexpr int64_t kMaxChosenThreads = 4;
 constexpr int64_t kMaxChosenCapacity = 8;
-// How many steps show whether steps wait; one of them may do so by chance.
+// Steps observed before adjusting; one of them may wait by chance.
 constexpr int64_t kObservedSteps = 8;
-// Batches of which no step takes any are not kept for ever.
+// Limit for batches that no step uses.
 constexpr size_t kMaxStagedBatches = 3 * LookupPrefetcher::kMaxCapacity;
 
 using Clock = std::chrono::steady_clock;
@@ -35,7 +35,7 @@ Status CheckOption(const char* name, int64_t value) {
 
 }  // namespace
 
-// One batch on its way through a stage.
+// One batch in a stage.
 struct StagedBatch {
   enum class State { kWaiting, kInWork, kReady };
 
@@ -66,7 +66,7 @@ void StagedLookup::DoWork(int64_t batch) {
     status_ = Status(status.code(), "batch " + std::to_string(batch) +
                                         " of prefetch_lookups: " + status.message());
   }
-  work_ = nullptr;  // with what it kept alive
+  work_ = nullptr;  // also frees what it kept alive
   work_ns_ = NanosecondsSince(start);
 }
 
@@ -212,8 +212,9 @@ void LookupPrefetcher::PassOver(const StagedBatch* asked, Leftovers* leftovers) 
   for (const auto& each : batches_) {
     if (each.get() == asked) break;
     if (each->state == StagedBatch::State::kInWork) continue;
-    // Batches before one that the stage has not come to are in its way. Others may come yet, in
-    // another order, but not one that a step has begun with, as it works on one at a time.
+    // Batches before one that the stage has not started block it. Other batches may still be used,
+    // in another order, but not a batch whose step has begun, because steps work on one batch at a
+    // time.
     const bool is_in_the_way = asked->state == StagedBatch::State::kWaiting;
     if (is_in_the_way || each->is_begun() || ++each->num_passed >= capacity_) {
       left_out.push_back(each.get());
@@ -256,7 +257,7 @@ void LookupPrefetcher::CountStep(bool has_waited) {
   if (num_waits_ > 1 && !is_stopping_) {
     if (options_.capacity == 0 && capacity_ < kMaxChosenCapacity) ++capacity_;
     const int64_t most = std::min(capacity_, kMaxChosenThreads);
-    // Those there are do where the system has no more.
+    // If the system has no more threads, the existing ones suffice.
     if (options_.num_threads == 0 && num_threads_ < most && StartThread().ok()) ++num_threads_;
     work_.NotifyAll();
   }

@@ -1,4 +1,4 @@
-// Where the lookups that a stage makes ready wait for their steps.
+// PrefetchBuffer: holds staged lookups until their steps use them.
 #ifndef KERAS_SPARSE_OPS_CORE_STAGING_PREFETCH_BUFFER_H_
 #define KERAS_SPARSE_OPS_CORE_STAGING_PREFETCH_BUFFER_H_
 
@@ -14,32 +14,33 @@ namespace keras_sparse {
 
 class StagedLookup;
 
-// What has become of the lookups of a table that were staged.
+// Counts of a table's staged lookups.
 struct StagingCounts {
-  int64_t staged = 0;         // lookups that a stage was given
-  int64_t used = 0;           // of these, that a step has used
-  int64_t missed = 0;         // lookups that had to be done in the step, since the first was staged
+  int64_t staged = 0;         // lookups handed to a stage
+  int64_t used = 0;           // staged lookups that a step has used
+  int64_t missed = 0;         // lookups done in the step since the first was staged
   int64_t dropped = 0;        // staged lookups that no step will use
   int64_t waited_ns = 0;      // nanoseconds that steps have waited for staged lookups
-  int64_t hidden_ns = 0;      // that the used ones took and no step has waited for
-  int64_t staleness_sum = 0;  // updates that the used rows had missed, over all used lookups
+  int64_t hidden_ns = 0;      // nanoseconds of used lookups that no step has waited for
+  int64_t staleness_sum = 0;  // updates that used rows had missed, summed over used lookups
   int64_t staleness_max = 0;
 };
 
-// A table has one; it holds the lookups of which the table is the first.
+// Each table has one; it holds the lookups whose first table is this one.
 //
 // Thread safety: every method may be called from any thread.
 class PrefetchBuffer {
  public:
   void Add(std::shared_ptr<StagedLookup> lookup);
 
-  // Takes out the oldest lookup with a fingerprint. Null if there is none.
+  // Removes and returns the oldest lookup with a fingerprint; null if there is none.
   std::shared_ptr<StagedLookup> Take(const Fingerprint& fingerprint);
 
-  // Whether Take may find any. If not, that is a lookup missed.
+  // Returns whether Take may find any. If not, counts a missed lookup, provided that any was ever
+  // staged.
   bool MayHaveAny();
 
-  // Takes out one that is dropped; nothing if a step has taken it.
+  // Removes a dropped lookup; does nothing if a step has taken it.
   void Remove(const StagedLookup* lookup);
 
   void CountMissed() { ++missed_; }
@@ -49,13 +50,13 @@ class PrefetchBuffer {
 
  private:
   mutable Mutex mutex_;
-  // The oldest first: a few batches' own.
+  // Oldest first: those of a few batches.
   std::vector<std::shared_ptr<StagedLookup>> lookups_ GUARDED_BY(mutex_);
-  std::atomic<int64_t> num_waiting_{0};  // their number
+  std::atomic<int64_t> num_waiting_{0};  // size of lookups_
   std::atomic<int64_t> staged_{0};
   std::atomic<int64_t> missed_{0};
   std::atomic<int64_t> dropped_{0};
-  StagingCounts used_ GUARDED_BY(mutex_);  // what is counted with the used ones
+  StagingCounts used_ GUARDED_BY(mutex_);  // counts of used lookups
 };
 
 }  // namespace keras_sparse

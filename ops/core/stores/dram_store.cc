@@ -8,7 +8,7 @@ namespace keras_sparse {
 
 namespace {
 
-// What a row takes beside its record: in the index, and where the order is kept.
+// Overhead of a row: in the index, and in the order if it is kept.
 constexpr int64_t kIndexBytes = 24;
 constexpr int64_t kOrderBytes = 16;
 

@@ -1,4 +1,5 @@
-// A lower tier in memory: below a first tier of GPU memory, and the reference for other stores.
+// DramStore: a lower tier in memory, below a first tier of GPU memory, and the reference for other
+// stores.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_DRAM_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_DRAM_STORE_H_
 
@@ -17,8 +18,8 @@ namespace keras_sparse {
 
 class DramStore : public RowStore {
  public:
-  //   capacity     bytes that rows may take; ResourceExhausted from Put beyond it
-  //   keeps_order  for Oldest
+  //   capacity     bytes that rows may use; beyond it, Put returns ResourceExhausted
+  //   keeps_order  needed for Oldest
   explicit DramStore(int64_t record_bytes, int64_t capacity = INT64_MAX, bool keeps_order = false);
 
   const char* tier() const override { return "dram"; }
@@ -38,9 +39,9 @@ class DramStore : public RowStore {
 
  private:
   void Reset() REQUIRES(mutex_);
-  // ResourceExhausted if there is no room for those of the keys that are new.
+  // Returns ResourceExhausted if the new ones among the keys do not fit.
   Status CheckRoom(const int64_t* keys, int64_t n) const REQUIRES_SHARED(mutex_);
-  // A row for a new key.
+  // Creates a row for a new key.
   Status Create(int64_t key, uint32_t* row) REQUIRES(mutex_);
   const char* RecordOf(uint32_t row) const REQUIRES_SHARED(mutex_) {
     return reinterpret_cast<const char*>(rows_->Record(row));
@@ -48,13 +49,13 @@ class DramStore : public RowStore {
 
   const int64_t record_bytes_;
   const int64_t capacity_;
-  const int64_t row_bytes_;  // of a row, with what it takes beside its record
+  const int64_t row_bytes_;  // bytes per row: its record and overhead
   const bool keeps_order_;
   mutable SharedMutex mutex_;
   std::unique_ptr<Arena> arena_ GUARDED_BY(mutex_);
   std::unique_ptr<HashIndex> index_ GUARDED_BY(mutex_);
   std::unique_ptr<RecordSlabs> rows_ GUARDED_BY(mutex_);
-  // Where the order is kept: it, and the key of each row.
+  // Only if the order is kept: the order, and the key of each row.
   LastWriteWins order_ GUARDED_BY(mutex_);
   std::vector<int64_t> keys_ GUARDED_BY(mutex_);
 };

@@ -1,4 +1,4 @@
-// A RowStore that counts what is asked of it.
+// InstrumentedStore: a RowStore that counts its calls.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_INSTRUMENTED_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_INSTRUMENTED_STORE_H_
 
@@ -13,27 +13,28 @@
 
 namespace keras_sparse {
 
-// Since the store was opened, or since CountAnew.
+// Counts since the store was opened, or since CountAnew.
 struct StoreCounts {
-  int64_t hits = 0;    // keys that Get was asked for and found
-  int64_t misses = 0;  // and did not find
+  int64_t hits = 0;    // keys that Get found
+  int64_t misses = 0;  // keys that Get did not find
   int64_t added_rows = 0;
-  int64_t moved_rows = 0;   // erased by EraseMoved
-  int64_t erased_rows = 0;  // by Erase, but for those erased while erasures do not count
-  int64_t read_bytes = 0;   // of records
-  int64_t write_bytes = 0;  // of records
+  int64_t moved_rows = 0;   // rows erased by EraseMoved
+  int64_t erased_rows = 0;  // rows erased by Erase, except while erasures do not count
+  int64_t read_bytes = 0;   // bytes of records
+  int64_t write_bytes = 0;  // bytes of records
   int64_t compacted_bytes = 0;
-  int64_t busy_ns = 0;  // of Get, Put and Erase, those in the background with them
+  int64_t busy_ns = 0;  // nanoseconds of Get, Put and Erase, including background writes
 };
 
-// REQUIRES: changes come one at a time, so that what one adds or erases can be told.
+// REQUIRES: changes do not overlap, so that the rows that each adds or erases can be counted
 class InstrumentedStore : public RowStore {
  public:
   explicit InstrumentedStore(std::unique_ptr<RowStore> store) : store_(std::move(store)) {}
 
   StoreCounts counts() const;
   void CountAnew();
-  // Whether erased rows count from now on. Those that are evicted do not come up.
+  // Sets whether erased rows count from now on. Evicted rows do not count, because they are not
+  // promoted.
   void CountErasures(bool counts) { counts_erasures_ = counts; }
 
   const char* tier() const override { return store_->tier(); }

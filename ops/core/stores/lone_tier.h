@@ -1,4 +1,4 @@
-// Errors of a table whose first tier has no room.
+// Errors of a table whose first tier is full and has no tier below.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_LONE_TIER_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_LONE_TIER_H_
 
@@ -9,9 +9,9 @@
 
 namespace keras_sparse {
 
-// Of memory and of a GPU's memory, where rows are used and no tier follows.
-//   size      that it may take
-//   num_rows  that would be there, and take so many bytes
+// For host memory and a GPU's memory.
+//   size      maximum bytes of the tier
+//   num_rows  rows that would be there, taking `bytes`
 inline Status LoneTierIsFull(const std::string& table, int64_t size, int64_t num_rows,
                              int64_t bytes) {
   return ResourceExhausted("`storage_size` must hold all rows of table '" + table +
@@ -21,7 +21,7 @@ inline Status LoneTierIsFull(const std::string& table, int64_t size, int64_t num
                            " rows take " + std::to_string(bytes));
 }
 
-// An error of memory with the table that it is of.
+// Adds the table's name to an error for lack of memory.
 inline Status WithTable(const std::string& table, const Status& status) {
   if (status.code() != StatusCode::kResourceExhausted) return status;
   return ResourceExhausted("table '" + table + "': " + status.message());

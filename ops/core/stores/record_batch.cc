@@ -16,7 +16,7 @@ Status RecordBatch::Read(const RowStores& stores, const std::vector<int64_t>& ke
   to.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) to.push_back(read->At(i));
   const auto found = std::make_unique<bool[]>(keys.size());
-  std::vector<int64_t> places(keys.size());  // of keys that are still missing
+  std::vector<int64_t> places(keys.size());  // positions of keys not found yet
   std::iota(places.begin(), places.end(), 0);
   for (const auto& store : stores) {
     KERAS_SPARSE_RETURN_IF_ERROR(store->GetPlaces(places, keys.data(), to.data(), found.get()));
@@ -42,7 +42,7 @@ Status RecordBatch::Allocate(size_t num_places) {
 }
 
 Status RecordBatch::Fit() {
-  // Many keys may be new: what is kept of the others takes the memory that it needs.
+  // Many keys may be new: the batch keeps only the memory that the others need.
   if (2 * size() >= num_places_) return Status::Ok();
   const std::unique_ptr<char[]> records = std::move(records_);
   KERAS_SPARSE_RETURN_IF_ERROR(Allocate(size()));

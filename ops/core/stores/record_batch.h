@@ -1,4 +1,4 @@
-// Records that were read from lower tiers, in one piece of memory.
+// RecordBatch: records read from lower tiers, in one allocation.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_RECORD_BATCH_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_RECORD_BATCH_H_
 
@@ -12,19 +12,19 @@
 
 namespace keras_sparse {
 
-// Some records and their keys. It does not change.
+// Some records and their keys. Immutable.
 class RecordBatch {
  public:
-  // Reads the records of those keys that one of the stores has; the first one that has a key gives
-  // its record.
-  //   keys    all different
-  //   stores  with records of the same size; at least one
+  // Reads the records of all keys that a store has. If several stores have a key, the first one
+  // counts.
+  //   keys    distinct
+  //   stores  at least one, with records of the same size
   static Status Read(const RowStores& stores, const std::vector<int64_t>& keys,
                      std::shared_ptr<const RecordBatch>* batch);
 
   size_t size() const { return keys_.size(); }
   const std::vector<int64_t>& keys() const { return keys_; }
-  // Of keys()[i].
+  // Returns the record of keys()[i].
   const float* record(size_t i) const { return reinterpret_cast<const float*>(At(places_[i])); }
   int64_t bytes() const;
 
@@ -35,7 +35,7 @@ class RecordBatch {
   char* At(size_t place) const {
     return records_.get() + static_cast<int64_t>(place) * record_bytes_;
   }
-  // Drops the places of keys that were not found, where they are most of them.
+  // Drops the space of keys that were not found, if they are more than half of all.
   Status Fit();
 
   int64_t record_bytes_;

@@ -10,7 +10,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kCompactChunkRows = 65536;
-// Some steps' demotions: a step waits only where the store is slower than training all the time.
+// A few steps' demotions: a step waits only if the store is permanently slower than training.
 constexpr int64_t kMaxQueuedBytes = int64_t{64} << 20;
 
 }  // namespace
@@ -26,7 +26,7 @@ Status StoreStack::Open(const std::vector<StoreOptions>& options, StoreStack* st
     made.counted_stores.push_back(new InstrumentedStore(std::move(opened[i])));
     opened[i].reset(made.counted_stores.back());
   }
-  // From the last one up, each and what is below it become one store.
+  // From the last tier up, each tier and the store below it become one store.
   while (opened.size() > 1) {
     std::unique_ptr<RowStore> lower = std::move(opened.back());
     opened.pop_back();

@@ -1,4 +1,4 @@
-// The lower tiers of a table as one store.
+// StoreStack: the lower tiers of a table as one store.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_STORE_STACK_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_STORE_STACK_H_
 
@@ -14,17 +14,17 @@
 namespace keras_sparse {
 
 struct StoreStack {
-  std::unique_ptr<RowStore> store;                 // null if there are no tiers
-  std::vector<InstrumentedStore*> counted_stores;  // each of the tiers, within it
+  std::unique_ptr<RowStore> store;                 // null if there are no lower tiers
+  std::vector<InstrumentedStore*> counted_stores;  // each tier inside `store`
 
-  // Opens these, from the fastest to the slowest. Each gives what it has no room for to the next
-  // one, and all are written in the background. Unimplemented if one above another does not know
-  // its oldest rows.
+  // Opens these tiers, from fastest to slowest. A full tier moves rows to the next one, and all
+  // tiers are written in the background. Returns Unimplemented if a tier above another does not
+  // know its oldest rows.
   static Status Open(const std::vector<StoreOptions>& options, StoreStack* stack);
 };
 
-// Puts all rows of a store into another one, laid out anew, as RecordLayout::LayOut does it for a
-// rule at `step`. Returns when they are there.
+// Writes all rows of a store into another one in a new layout, as RecordLayout::LayOut does for a
+// rule at `step`. Returns when they are written.
 Status LayOutStore(const RowStore& store, const RecordLayout& from, const RecordLayout& to,
                    int64_t step, RowStore* laid_out);
 

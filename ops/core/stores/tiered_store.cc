@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-// What is in memory at once of rows on their way down.
+// Memory for rows that are being moved down.
 constexpr int64_t kMoveBytes = int64_t{4} << 20;
 
 // Some rows of a batch.
@@ -46,7 +46,7 @@ void TieredStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
 
 Status TieredStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
   KERAS_SPARSE_RETURN_IF_ERROR(upper_->GetTo(keys, n, to, found));
-  std::vector<int64_t> missing;  // places in `keys`
+  std::vector<int64_t> missing;  // positions in `keys`
   for (int64_t i = 0; i < n; ++i) {
     if (!found[i]) missing.push_back(i);
   }
@@ -55,12 +55,12 @@ Status TieredStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool*
 
 Status TieredStore::Put(const int64_t* keys, int64_t n, const char* records) {
   const MutexLock lock(write_mutex_);
-  HashIndex last(0);  // of a repeated key the last record stays
+  HashIndex last(0);  // if a key repeats, its last record stays
   for (int64_t i = 0; i < n; ++i) {
     (void)last.Exchange(HashKey(keys[i]), keys[i], static_cast<uint32_t>(i));
   }
   std::vector<int64_t> distinct;
-  std::vector<int64_t> places;  // of these in `keys`
+  std::vector<int64_t> places;  // their positions in `keys`
   for (int64_t i = 0; i < n; ++i) {
     if (last.Find(HashKey(keys[i]), keys[i]) != static_cast<uint32_t>(i)) continue;
     distinct.push_back(keys[i]);
@@ -72,7 +72,7 @@ Status TieredStore::Put(const int64_t* keys, int64_t n, const char* records) {
   const int64_t num_new = std::count(is_there.get(), is_there.get() + num_keys, false);
   KERAS_SPARSE_RETURN_IF_ERROR(MakeRoom(num_new));
 
-  // What is above now: rows of this batch may have been among those that moved.
+  // Asked again, because rows of this batch may have been among those moved down.
   const auto is_above = std::make_unique<bool[]>(distinct.size());
   upper_->Contains(distinct.data(), num_keys, is_above.get());
   int64_t num_past = num_new - std::min(num_new, upper_->Room());
@@ -98,7 +98,7 @@ Status TieredStore::MakeRoom(int64_t num_rows) {
     if (oldest.keys.empty()) break;
     const Status put = oldest.PutInto(lower_.get());
     if (!put.ok()) {
-      // What has come down all the same would be out of date once it is replaced above.
+      // Copies that did reach the lower tier would be stale once they are replaced above.
       (void)lower_->Erase(oldest.keys.data(), oldest.size());
       return put;
     }
@@ -109,7 +109,7 @@ Status TieredStore::MakeRoom(int64_t num_rows) {
 
 Status TieredStore::Erase(const int64_t* keys, int64_t n) {
   const MutexLock lock(write_mutex_);
-  // Below first: what is left there must not be seen once it is gone above.
+  // The lower tier first, so that a copy left there is never seen without the row above.
   KERAS_SPARSE_RETURN_IF_ERROR(lower_->Erase(keys, n));
   return upper_->Erase(keys, n);
 }
@@ -136,7 +136,7 @@ Status TieredStore::LinkFiles(const std::string& path_prefix, std::vector<Linked
 Status TieredStore::WalkBoth(WalkMethod walk, int64_t cursor, int64_t max_rows,
                              std::vector<int64_t>* keys, std::vector<char>* records,
                              int64_t* next) const {
-  // A cursor is a tier's own one and a bit for the tier.
+  // A cursor is the tier's own cursor and one bit for the tier.
   const int64_t position = cursor >> 1;
   if ((cursor & 1) == 1) {
     KERAS_SPARSE_RETURN_IF_ERROR((*upper_.*walk)(position, max_rows, keys, records, next));

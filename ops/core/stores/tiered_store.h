@@ -1,4 +1,4 @@
-// Two lower tiers as one: what the upper one has no room for moves on to the lower one.
+// TieredStore: two lower tiers as one; rows that exceed the upper tier move to the lower one.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_TIERED_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_TIERED_STORE_H_
 
@@ -13,27 +13,27 @@
 
 namespace keras_sparse {
 
-// Rows come in by the upper tier. One that is full gives the rows that were put first to the lower
-// tier, as many as the new ones need; of a batch that is larger than the tier, the first rows go
-// past it. A record that replaces another goes where that is. Get asks the upper tier, then the
-// lower one.
+// Rows are put into the upper tier. If it is full, it moves its oldest rows (those put first) to
+// the lower tier, as many as the new rows need. If a batch is larger than the tier, its first rows
+// are put into the lower tier directly. A record that replaces another stays in that record's tier.
+// Get asks the upper tier, then the lower one.
 //
-// A key is in one tier. Where an erase fails it may be in both for a while: then the upper one
-// counts, and what the lower one has is never seen. If the lower tier takes no more, Put fails, and
-// the rows stay where they are.
+// A key is in one tier. After a failed erase it may be in both for a while: the upper one counts,
+// and the lower copy is never seen. If the lower tier rejects rows, Put fails, and the rows stay
+// where they are.
 //
-// Moving rows are copied down before they go above, so that who asks from top to bottom meets each
-// of them; changes wait for each other, and no reader waits for a change.
+// Rows are copied down before they are erased above, so that readers, which look from top to
+// bottom, find each row. Changes are serialized; readers never wait for a change.
 class TieredStore : public RowStore {
  public:
-  // Unimplemented if the upper store does not know its oldest rows.
+  // Returns Unimplemented if the upper store does not know its oldest rows.
   static Status Open(std::unique_ptr<RowStore> upper, std::unique_ptr<RowStore> lower,
                      std::unique_ptr<RowStore>* store);
 
   // Both names, such as "pmem_ssdhash".
   const char* tier() const override { return tier_.c_str(); }
   int64_t record_bytes() const override { return upper_->record_bytes(); }
-  // A row on its way down may be counted twice.
+  // Counts a row twice while it is being moved down.
   int64_t num_rows() const override { return upper_->num_rows() + lower_->num_rows(); }
   int64_t bytes() const override { return upper_->bytes() + lower_->bytes(); }
   int64_t memory_bytes() const override { return upper_->memory_bytes() + lower_->memory_bytes(); }
@@ -43,7 +43,7 @@ class TieredStore : public RowStore {
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
   Status Compact() override;
-  // The lower tier comes first: a store that is filled in this order has the same rows above.
+  // Walks the lower tier first, so that a store filled in this order keeps the same rows above.
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override {
     return WalkBoth(&RowStore::Walk, cursor, max_rows, keys, records, next);
@@ -66,13 +66,14 @@ class TieredStore : public RowStore {
 
   Status WalkBoth(WalkMethod walk, int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                   std::vector<char>* records, int64_t* next) const;
-  // Moves rows down until the upper tier takes this many new ones, or has none left that can move.
+  // Moves rows down until the upper tier has room for `num_rows` new ones, or has none left to
+  // move.
   Status MakeRoom(int64_t num_rows) REQUIRES(write_mutex_);
 
   const std::unique_ptr<RowStore> upper_;
   const std::unique_ptr<RowStore> lower_;
   const std::string tier_;
-  Mutex write_mutex_;  // one change at a time
+  Mutex write_mutex_;  // serializes changes
 };
 
 }  // namespace keras_sparse

@@ -11,7 +11,7 @@
 namespace keras_sparse {
 namespace {
 
-// Numbers of entries wrap here, below what an index takes for none.
+// Numbers of entries wrap here, below the value that an index uses for none.
 constexpr uint64_t kNumberMask = 0x7FFFFFFF;
 
 }  // namespace
@@ -24,7 +24,7 @@ struct WriteBackBuffer::Change {
 
   std::vector<int64_t> keys;
   std::unique_ptr<char[]> records;
-  uint64_t begin = 0;  // the entries of all changes before
+  uint64_t begin = 0;  // number of entries in all earlier changes
 };
 
 WriteBackBuffer::WriteBackBuffer(std::unique_ptr<RowStore> store, BackgroundPool* pool,
@@ -45,7 +45,7 @@ bool WriteBackBuffer::MakeNextChange() {
   if (queue_.empty() || IsStuck()) return false;
   const std::shared_ptr<const Change> change = queue_.front();
   std::shared_ptr<const Change> left = change;
-  std::vector<int64_t> erased;  // before it
+  std::vector<int64_t> erased;  // before the change
   Status status;
   if (was_stuck_ && !change->is_erasure()) {
     status = DropReplaced(*change, &left);
@@ -69,7 +69,7 @@ bool WriteBackBuffer::MakeNextChange() {
   if (!status.ok() && !was_stuck_) {
     was_stuck_ = true;
     const auto is_erasure = [](const auto& each) { return each->is_erasure(); };
-    // Once more at once, with what they erase out of the way.
+    // Retry immediately, after applying the erasures.
     if (std::any_of(queue_.begin(), queue_.end(), is_erasure)) return true;
   }
   error_ = status;
@@ -200,7 +200,7 @@ void WriteBackBuffer::Contains(const int64_t* keys, int64_t n, bool* found) cons
 }
 
 Status WriteBackBuffer::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
-  // Before the store is asked: what is not queued now is there.
+  // Before the store is asked: keys that are not queued now are in the store.
   const std::vector<int64_t> others = VisitQueued(keys, n, [&](int64_t i, const char* record) {
     found[i] = record != nullptr;
     if (found[i]) std::memcpy(to[i], record, static_cast<size_t>(record_bytes()));
@@ -240,7 +240,7 @@ Status WriteBackBuffer::Erase(const int64_t* keys, int64_t n) {
     is_stuck = IsStuck();
   }
   Enqueue(std::make_shared<Change>(keys, n), is_there.get());
-  if (is_stuck) (void)TryToWrite();  // there may be room now; if not, the next Put says so
+  if (is_stuck) (void)TryToWrite();  // there may be room now; otherwise the next Put fails
   return Status::Ok();
 }
 
@@ -280,7 +280,7 @@ void WriteBackBuffer::Enqueue(const std::shared_ptr<Change>& change, const bool*
 Status WriteBackBuffer::Clear() {
   const MutexLock lock(mutex_);
   while (is_writing_) changed_.Wait(mutex_);
-  // Under the lock: nothing is written in between.
+  // Under the lock, so that nothing is written in between.
   KERAS_SPARSE_RETURN_IF_ERROR(store_->Clear());
   queue_.clear();
   newest_ = HashIndex(0);
@@ -295,7 +295,7 @@ Status WriteBackBuffer::Clear() {
 Status WriteBackBuffer::Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
                              std::vector<char>* records, int64_t* next) const {
   if (!WaitUntilWritten()) return store_->Walk(cursor, max_rows, keys, records, next);
-  // What is stuck comes first, then the store without what the queue replaces.
+  // Queued rows come first, then the store's rows that the queue does not replace.
   const auto bytes = static_cast<size_t>(record_bytes());
   const auto append = [&](int64_t key, const char* record) {
     keys->push_back(key);

@@ -1,4 +1,4 @@
-// AdmissionGate: what keys without a row read as, and which of them may get one.
+// AdmissionGate: the values of keys without a row, and the filter that admits keys.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_ADMISSION_GATE_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_ADMISSION_GATE_H_
 
@@ -12,13 +12,13 @@
 
 namespace keras_sparse {
 
-// Thread safety: as that of AdmissionFilter.
+// Thread safety: the same as AdmissionFilter's.
 class AdmissionGate {
  public:
-  // Gives the rows that keys begin with.
+  // Returns the initializer of new rows.
   // REQUIRES: SetInitializer was called
   const Initializer& initializer() const { return *initializer_; }
-  // Gives what a key without a row reads as.
+  // Returns the values that a lookup reads for a key without a row.
   const Initializer& default_rows() const {
     return default_rows_ == nullptr ? *initializer_ : *default_rows_;
   }
@@ -29,7 +29,7 @@ class AdmissionGate {
   // Null if every key may have a row.
   const AdmissionFilter* filter() const { return filter_.get(); }
   AdmissionFilter* filter() { return filter_.get(); }
-  // What the filter there may have been remembers is forgotten.
+  // Replaces the filter; the state of the previous one is dropped.
   //   default_rows  null for the initial rows
   void SetFilter(std::unique_ptr<AdmissionFilter> filter,
                  std::unique_ptr<Initializer> default_rows) {
@@ -37,7 +37,7 @@ class AdmissionGate {
     default_rows_ = std::move(default_rows);
   }
 
-  // What follows is that of the filter, or of one that admits every key.
+  // These methods forward to the filter. Without a filter, every key is admitted.
   int max_partition_bits(int most) const {
     return filter_ == nullptr ? most : std::min(most, filter_->max_partition_bits());
   }

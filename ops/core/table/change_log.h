@@ -1,4 +1,4 @@
-// What has become of a table's rows since a checkpoint, beside what its first tier knows.
+// ChangeLog: the keys of rows that were demoted or erased since a checkpoint.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_CHANGE_LOG_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_CHANGE_LOG_H_
 
@@ -10,18 +10,18 @@
 
 namespace keras_sparse {
 
-// The first tier knows which of its rows have changed. Here are the keys of the changed rows that
-// it gave to a lower tier, and the keys whose rows are gone.
+// The first tier tracks the changed rows that it holds. This log adds the keys of changed rows that
+// were demoted to a lower tier, and the keys of erased rows.
 //
-// Before the first checkpoint, and after what concerns all rows, every row counts as changed, and
-// nothing is kept.
+// Every row counts as changed before the first checkpoint, and after a change to all rows. The log
+// is then empty.
 //
-// Thread safety: const methods may overlap; any other call needs the log alone.
+// Thread safety: const methods may overlap; any other call needs exclusive access to the log.
 class ChangeLog {
  public:
   bool is_everything() const { return is_everything_; }
   void SetEverything() { *this = ChangeLog(); }
-  // Nothing has changed yet.
+  // Starts a log in which no row has changed.
   void Begin() {
     SetEverything();
     is_everything_ = false;
@@ -30,9 +30,10 @@ class ChangeLog {
   void AddDemoted(int64_t key) { Add(key, &demoted_); }
   void AddErased(int64_t key) { Add(key, &erased_); }
 
-  // The walks over both: each appends the next keys, about `max_keys`, from cursor 0 on, and
-  // returns the next cursor, or -1. Keys come in no order, each once. A demoted row may have come
-  // up again, or be gone; an erased one may be there again, or still, where erasing it failed.
+  // Both methods walk over the log, starting with cursor 0. Each call appends about `max_keys` keys
+  // and returns the next cursor, or -1 at the end. Keys are in no order and appear once. A demoted
+  // row may since have been promoted or erased. An erased row may exist again, or still exist if
+  // its erase failed.
   int64_t AppendDemoted(int64_t cursor, int64_t max_keys, std::vector<int64_t>* keys) const {
     return Append(demoted_, cursor, max_keys, keys);
   }

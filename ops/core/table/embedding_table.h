@@ -15,25 +15,25 @@
 
 namespace keras_sparse {
 
-// A lookup changes nothing; rows are created by updates and imports. A key without a row has its
-// initial one all the same, unless the table has an admission filter that says otherwise.
+// Lookups change nothing; updates and imports create rows. A key without a row reads as its initial
+// row, unless the table's admission filter has other default rows.
 //
-// What can be done to tables is in ops/core/operations, a file a verb. Each takes the locks of its
-// tables, which give it their state: shared (ReadLocks) if it changes nothing, else alone
-// (WriteLocks).
+// The operations on tables are in ops/core/operations, one verb per file. Each operation locks its
+// tables and accesses their state through the locks: ReadLocks (shared) if it changes nothing, else
+// WriteLocks (exclusive).
 //
 // Thread safety: every method may be called from any thread.
 class EmbeddingTable {
  public:
-  // InvalidArgument or Unimplemented for options that no table can have.
+  // Returns InvalidArgument or Unimplemented if no table can have these options.
   static Status Open(const TableOptions& options, Executor* executor,
                      std::unique_ptr<EmbeddingTable>* table);
 
-  // These stay as they are.
+  // Constant for the life of the table.
   const TableOptions& options() const { return options_; }
   const std::string& name() const { return options_.name; }
   int64_t dim() const { return options_.output_dim; }
-  // Unique among all tables of the process, ever.
+  // Unique among all tables that the process ever opens.
   uint64_t number() const { return number_; }
 
   OutputBytes& output_bytes() { return output_bytes_; }

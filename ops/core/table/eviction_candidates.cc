@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kNanosecondsPerCandidate = 50;
 
-// Walks over the rows of a table and asks a policy for each.
+// Walks over the rows of a table and asks a policy about each row.
 class RowJudge {
  public:
   RowJudge(const TableState& state, const EvictionPolicy& policy, const HashIndex& kept,
@@ -26,7 +26,7 @@ class RowJudge {
   Status Run(EvictionCandidates* candidates);
 
  private:
-  // Takes the keys of the records that the policy lets go.
+  // Appends the keys of the records that the policy evicts.
   void Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records);
 
   const TableState& state_;
@@ -35,7 +35,7 @@ class RowJudge {
   const HashIndex& kept_;
   Executor* executor_;
   ExportedRows* rows_;
-  std::vector<int64_t> keys_;  // that go
+  std::vector<int64_t> keys_;  // keys to evict
 };
 
 void RowJudge::Judge(const std::vector<int64_t>& keys, const std::vector<const float*>& records) {
@@ -70,7 +70,7 @@ Status RowJudge::Run(EvictionCandidates* candidates) {
   return Status::Ok();
 }
 
-// Of a policy that lets the first rows go: those that are too many.
+// For a policy that makes room: finds the rows beyond the limit.
 Status FindExcess(const TableState& state, const EvictionPolicy& policy,
                   EvictionCandidates* candidates, ExportedRows* rows) {
   const int64_t excess = state.tiers.num_rows() - state.limit.max_rows;
@@ -118,8 +118,8 @@ Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy) 
   return Status::Ok();
 }
 
-// The walk may be repeated, after an error of a store or for another policy, as it changes nothing:
-// rows go only once all of them have been judged, for an erase would end the walk.
+// The walk changes nothing, so it can be repeated after a store's error or for another policy. Rows
+// are erased after all of them have been judged, because an erase would end the walk.
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,
                               const HashIndex& kept, Executor* executor,
                               EvictionCandidates* candidates, ExportedRows* rows) {

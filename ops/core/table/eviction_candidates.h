@@ -1,4 +1,4 @@
-// FindEvictionCandidates: the rows that a policy lets go, before they do.
+// FindEvictionCandidates: selects the rows that a policy evicts, before they are evicted.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_EVICTION_CANDIDATES_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_EVICTION_CANDIDATES_H_
 
@@ -13,15 +13,15 @@
 
 namespace keras_sparse {
 
-// Unimplemented for a static table, FailedPrecondition if the policy needs ages that the table does
-// not keep, or keeps in another unit.
+// Returns Unimplemented for a static table. Returns FailedPrecondition if the policy needs ages
+// that the table does not keep, or keeps in another unit.
 Status CheckEviction(const TableOptions& options, const EvictionPolicy& policy);
 
-// Finds the rows that a policy lets go; of one that makes room, those that the table has beyond its
+// Finds the rows that a policy evicts. A policy that makes room evicts the rows beyond the table's
 // limit. Changes nothing.
-//   kept  keys whose rows stay; none for a policy that makes room
-//   rows  if not null: gets these rows, too
-// REQUIRES: CheckEviction
+//   kept  keys whose rows stay; empty for a policy that makes room
+//   rows  if not null: these rows are also appended here
+// REQUIRES: CheckEviction returned OK
 Status FindEvictionCandidates(const TableState& state, const EvictionPolicy& policy,
                               const HashIndex& kept, Executor* executor,
                               EvictionCandidates* candidates, ExportedRows* rows = nullptr);

@@ -10,10 +10,10 @@
 namespace keras_sparse {
 namespace {
 
-// A walk keeps one of so many rows: to let a row go costs looking at this many, in the mean, and
-// the queue takes a small part of what the rows do.
+// A walk keeps one row in `kShare`: evicting a row then costs reading this many rows on average,
+// and the queue needs a small part of the rows' memory.
 constexpr int64_t kShare = 8;
-// Rows whose step is asked for before it is read.
+// How many rows ahead a row's step is prefetched.
 constexpr size_t kEvictionsAhead = 16;
 
 }  // namespace
@@ -69,7 +69,7 @@ Status EvictionQueue::Expect(const TableState& state, const std::vector<int64_t>
 Status EvictionQueue::Walk(const TableState& state, int64_t least) {
   const auto size = static_cast<size_t>(std::max(least, state.tiers.num_rows() / kShare));
   const auto goes_before = [](const Entry& a, const Entry& b) { return a.GoesBefore(b); };
-  version_ = -1;  // should it fail
+  version_ = -1;  // stays -1 if the walk fails
   num_steps_ = state.rule_state.num_steps();
   std::vector<Entry> found;
   bool is_cut = false;
@@ -79,7 +79,7 @@ Status EvictionQueue::Walk(const TableState& state, int64_t least) {
     found.resize(size);
     is_cut = true;
   };
-  const int64_t last_word = state.layout().record_words() - 1;  // beside that of the step
+  const int64_t last_word = state.layout().record_words() - 1;  // next to the step's word
   const auto take = [&](const std::vector<int64_t>& keys,
                         const std::vector<const float*>& records) {
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -106,7 +106,8 @@ Status EvictionQueue::LookAt(const TableState& state, int64_t n) {
   HashIndex popped(0);
   while (!empty() && static_cast<int64_t>(keys.size()) < n) {
     const Entry entry = PopFirst();
-    // A row that went and was made again is in two places; where it stands now is found for both.
+    // A row that was evicted and created again has two entries; both are placed by its current
+    // record.
     if (HasKey(popped, entry.key)) continue;
     popped.Insert(HashKey(entry.key), entry.key, 0);
     entries.push_back(entry);
@@ -123,7 +124,7 @@ Status EvictionQueue::LookAt(const TableState& state, int64_t n) {
   for (size_t i = 0; i < entries.size(); ++i) {
     if (records[i] == nullptr) continue;
     const Entry entry = EntryOf(state, keys[i], records[i]);
-    // A gradient takes a row towards the end. This one was made again, and Expect has put it there.
+    // A gradient moves a row towards the end. This row was created again, and Expect has placed it.
     if (entry.GoesBefore(entries[i])) continue;
     (entry.IsAt(entries[i]) ? left : moved).push_back(entry);
   }
@@ -136,7 +137,7 @@ void EvictionQueue::Take(int64_t n, const HashIndex& kept, std::vector<Entry>* t
                          std::vector<int64_t>* keys) {
   while (!empty() && first().search == search_ && static_cast<int64_t>(keys->size()) < n) {
     const Entry entry = PopFirst();
-    // The other place of such a row.
+    // The second entry of a row that was created again.
     if (!taken->empty() && taken->back().IsAt(entry)) continue;
     taken->push_back(entry);
     if (!HasKey(kept, entry.key)) keys->push_back(entry.key);
@@ -170,7 +171,7 @@ Status EvictionQueue::Find(const TableState& state, int64_t n, const HashIndex& 
     if (!status.ok()) PutBack(taken);
     KERAS_SPARSE_RETURN_IF_ERROR(status);
   }
-  PutBack(taken);  // the update may still be refused
+  PutBack(taken);  // the update may still be rejected
   const std::vector<bool> above = state.tiers.AreAbove(0, keys);
   for (const bool is_above : {true, false}) {
     for (size_t i = 0; i < keys.size(); ++i) {

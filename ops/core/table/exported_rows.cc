@@ -8,7 +8,7 @@ void ExportedRows::Append(int64_t key, const float* record, const RuleState& rul
   const RecordLayout& layout = rule_state.layout();
   keys.push_back(key);
   const size_t begin = records.size();
-  // With the words behind it, which go once the copy has been caught up.
+  // Includes the words behind the record, which catching up needs and which are dropped afterwards.
   records.insert(records.end(), record, record + layout.record_words());
   if (layout.keeps_gradient_step()) ages.push_back(rule_state.AgeOf(record));
   if (layout.keeps_frequency()) frequencies.push_back(layout.Frequency(record));

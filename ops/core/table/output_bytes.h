@@ -1,4 +1,4 @@
-// How much lookups write from one lookup of a table to its next.
+// OutputBytes: counts the bytes that lookups write between two lookups of one table.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_OUTPUT_BYTES_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_OUTPUT_BYTES_H_
 
@@ -7,20 +7,20 @@
 
 namespace keras_sparse {
 
-// One a table. A model that looks it up once a step learns what all lookups of a step write,
-// whatever ops and layers they are spread over. A hint, for what gives the same result either way:
-// all models of a process count together, and so does the time in which a table is not looked up.
+// Each table has one. A model that looks the table up once a step learns how many bytes all lookups
+// of a step write, in all ops and layers. The count is a hint for choices that give the same result
+// either way: it includes all models of the process, and time without lookups of the table.
 // Thread-safe.
 class OutputBytes {
  public:
-  // Counts `bytes` that a lookup writes. Returns all bytes that lookups of the process have
-  // written.
+  // Counts `bytes` that a lookup writes. Returns the total of all lookups of the process.
   static int64_t Add(int64_t bytes) {
     return total_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   }
 
-  // The bytes of all lookups since the table's last one, or since it was made, up to the one that
-  // `Add` gave `total` for: that is its last one now. 0 if a later one has been here.
+  // Returns the bytes of all lookups since the table's last lookup (or since its creation), up to
+  // the lookup for which `Add` returned `total`. That lookup becomes the last one. Returns 0 if a
+  // later lookup has already called this.
   int64_t Since(int64_t total) {
     int64_t last = last_total_.load(std::memory_order_relaxed);
     while (last < total &&

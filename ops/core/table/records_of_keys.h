@@ -1,4 +1,4 @@
-// RecordsOfKeys: the records of some keys, in whichever tier they lie.
+// RecordsOfKeys: the records of some keys, from whichever tiers hold them.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_RECORDS_OF_KEYS_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_RECORDS_OF_KEYS_H_
 
@@ -13,19 +13,19 @@
 
 namespace keras_sparse {
 
-// Records of the first tier are read where they are, until the table changes.
+// Points to records of the first tier in place, so they are valid until the table changes.
 class RecordsOfKeys {
  public:
-  //   keys  all different
+  //   keys  distinct
   static Status Read(const TierStack& tiers, const std::vector<int64_t>& keys,
                      RecordsOfKeys* records);
 
-  // Null for a key without a row.
+  // Returns null for a key without a row.
   const float* operator[](size_t i) const { return records_[i]; }
 
  private:
   std::vector<float*> records_;
-  std::shared_ptr<const RecordBatch> below_;  // null if there was nothing to be read
+  std::shared_ptr<const RecordBatch> below_;  // null if no record was read from a lower tier
 };
 
 }  // namespace keras_sparse

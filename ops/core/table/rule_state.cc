@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kNanosecondsPerCaughtUpRow = 200;
 constexpr int64_t kRelayoutChunkRows = 65536;
-// A history is worth a walk over all rows when it takes as much as a hundredth of them, but not
-// for less than this.
+// A walk over all rows pays off once the history is a hundredth of their size, and at least this
+// large.
 constexpr int64_t kLeastHistoryBytes = 1 << 20;
 constexpr int64_t kHistoryShare = 100;
 
@@ -79,9 +79,9 @@ Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
   return Status::Ok();
 }
 
-// May be repeated: a record that was caught up before an error has no moves to make any more.
+// May be repeated after an error: records that are already caught up have no missed steps.
 Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
-  // A walk ends with the first change, so that all keys are collected before it.
+  // A change ends the walk, so all keys are collected first.
   std::vector<int64_t> keys;
   std::vector<char> records;
   for (int64_t cursor = 0; cursor >= 0;) {
@@ -109,11 +109,11 @@ Status RuleState::BoundHistory(TierStack* tiers, Executor* executor) {
   if (is_restoring_) return Status::Ok();
   const int64_t history_bytes = rule_->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
-  // By rows, not by what the tiers take: a table does the same over any tiers.
+  // Compares with the size of the rows, not of the tiers, so that all tiers give the same result.
   const int64_t row_bytes = tiers->num_rows() * layout().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
   KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(tiers, executor));
-  // Records of a checkpoint lie further back than what the rule knows now.
+  // Records of a checkpoint may be older than the history that the rule keeps now.
   tiers->SetEverythingChanged();
   rule_->ForgetSteps();
   return Status::Ok();

@@ -1,4 +1,4 @@
-// RuleState: the update rule of a table, and how far it has come.
+// RuleState: the update rule of a table and the steps it has made.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_RULE_STATE_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_RULE_STATE_H_
 
@@ -18,9 +18,9 @@
 
 namespace keras_sparse {
 
-// A table has a rule from its beginning: UpdateRule::None until it is given one.
+// A new table has UpdateRule::None until a rule is set.
 //
-// Thread safety: const methods may overlap; any other call needs the object alone.
+// Thread safety: const methods may overlap; any other call needs exclusive access to the object.
 class RuleState {
  public:
   explicit RuleState(const TableOptions& options)
@@ -31,46 +31,48 @@ class RuleState {
 
   const UpdateRule& rule() const { return *rule_; }
   const RecordLayout& layout() const { return rule_->layout(); }
-  // How often Set has been called. 0 if no step can be made.
+  // Returns how often Set was called: 0 if the table has no rule yet and cannot step.
   int64_t generation() const { return generation_; }
-  // Updates so far, whatever the rule; wraps.
+  // Returns the number of updates so far, under all rules; wraps.
   uint32_t num_steps() const { return num_steps_; }
-  // What the table marks a row with at its gradient, and ages are counted to: its steps, or the
-  // seconds of a clock that stands still between two calls of RefreshClock.
+  // Returns the time that gradients write into rows and that ages are measured against. The time is
+  // the table's step, or the seconds of a clock that stands still between two calls of
+  // RefreshClock.
   uint32_t clock() const { return ages_in_seconds_ ? wall_clock_.seconds() : num_steps_; }
   void RefreshClock() const {
     if (ages_in_seconds_) wall_clock_.Refresh();
   }
-  // Lets a clock of seconds go back, to this time or to the present if that is later.
+  // Lets a clock of seconds run backwards, to `seconds` or to the present if that is later.
   // REQUIRES: no row is marked with a later time
   void RestartClock(uint32_t seconds) { wall_clock_.Restart(seconds); }
-  // Steps of the table, or seconds, since a row had a gradient.
+  // Returns the steps of the table, or seconds, since the row's last gradient.
   uint32_t AgeOf(const float* record) const { return clock() - layout().GradientStep(record); }
-  // The mark of a row of this age. More seconds than those of 68 years are as good as these, and
-  // such an age would soon begin anew.
+  // Returns the mark of a row of this age. Ages above 2^31 seconds (68 years) are capped, because
+  // they would soon wrap.
   uint32_t MarkOf(uint32_t age) const {
     return clock() - (ages_in_seconds_ ? std::min(age, uint32_t{1} << 31) : age);
   }
-  // What a GPU has of the rule's history, if the table is in its memory.
+  // The copy of the rule's history on the GPU, if the table is in a GPU's memory.
   cuda_impl::HistoryOnDevice* history_on_device() const { return history_on_device_.get(); }
-  // What the rule was given in the steps that rows may have missed, and the clock.
+  // Returns the clock and the numbers of the rule in the steps that rows may have missed.
   RuleHistory history() const;
 
-  // REQUIRES: records are laid out for the rule, and have no moves to make
+  // REQUIRES: records are laid out for the rule and have no missed steps
   void Set(std::unique_ptr<UpdateRule> rule);
-  // Goes on after the steps of a saved table with the same rule. Records that come until the next
-  // step may be as old as its history, which stays until then. A clock of seconds does not go back.
-  // InvalidArgument if that cannot be its history.
+  // Continues after the steps of a saved table with the same rule. Records imported until the next
+  // step may be as old as the saved history, which is kept until then. A clock of seconds never
+  // runs backwards. Returns InvalidArgument if `history` cannot belong to the rule.
   Status Restore(const RuleHistory& history);
   void EndRestoring() { is_restoring_ = false; }
 
-  // REQUIRES: UpdateRule::CheckNumbers
+  // REQUIRES: UpdateRule::CheckNumbers returned OK
   void BeginStep(const std::vector<float>& numbers);
   void FinishStep() { rule_->FinishStep(); }
 
-  // Makes all pending moves of the rows in these tiers.
+  // Applies all missed steps to the rows in these tiers.
   Status CatchUpAll(TierStack* tiers, Executor* executor) const;
-  // Does so once the rule remembers much beside the rows, and lets it forget.
+  // Applies all missed steps once the history is large compared with the rows, then drops the
+  // history.
   Status BoundHistory(TierStack* tiers, Executor* executor);
 
  private:

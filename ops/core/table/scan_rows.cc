@@ -13,7 +13,7 @@ Status WalkLowerTier(const TierStack& tiers, size_t tier, const TakeRows& take) 
     std::vector<int64_t> walked;
     std::vector<char> bytes;
     KERAS_SPARSE_RETURN_IF_ERROR(store.Walk(cursor, kScanChunkRows, &walked, &bytes, &cursor));
-    // What an erase that failed has left below is not the row.
+    // A copy left below by a failed erase is not the row.
     const std::vector<bool> above = tiers.AreAbove(tier, walked);
     std::vector<int64_t> keys;
     std::vector<const float*> records;

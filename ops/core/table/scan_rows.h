@@ -1,4 +1,4 @@
-// ScanRows: all rows of a table, in whichever tier they lie.
+// ScanRows: walks over all rows of a table, in all tiers.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_SCAN_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_SCAN_ROWS_H_
 
@@ -11,11 +11,11 @@
 
 namespace keras_sparse {
 
-// Takes some rows of one tier. Records are there until it returns.
+// Receives some rows of one tier. The records are valid until it returns.
 using TakeRows =
     std::function<void(const std::vector<int64_t>& keys, const std::vector<const float*>& records)>;
 
-// Both give each row once, in pieces. The walk over the lower tiers may end with an error of one.
+// Both pass each row once, in chunks. Returns the error of a lower tier, which ends the walk.
 void ScanFirstTier(const TierStack& tiers, const TakeRows& take);
 Status ScanLowerTiers(const TierStack& tiers, const TakeRows& take);
 

@@ -7,7 +7,7 @@
 namespace keras_sparse {
 namespace {
 
-// What no lookup holds: a few batches of a training step; evaluation adds them without end.
+// Limits of batches without a Hold: a few training steps. Evaluation would add batches without end.
 constexpr int64_t kMaxBytes = int64_t{64} << 20;
 constexpr size_t kMaxHeldBatches = 8;
 
@@ -88,7 +88,7 @@ std::vector<const float*> StagedRecords::Find(const std::vector<int64_t>& keys,
     if (entry == HashIndex::kNoRow) continue;
     records[i] = entries_[entry].record;
   }
-  // Of all: to find out whose records these are would take longer.
+  // Returns all batches: finding the ones of these records would take longer.
   for (const Slot& slot : slots_) found_in->push_back(slot.batch);
   return records;
 }
@@ -136,7 +136,7 @@ void StagedRecords::Release() {
     const auto each = slot++;
     if (!each->is_held || !each->hold.expired()) continue;
     each->is_held = false;
-    slots_.splice(slots_.end(), slots_, each);  // an update may come for it
+    slots_.splice(slots_.end(), slots_, each);  // an update may still need it
   }
   MakeRoom();
 }

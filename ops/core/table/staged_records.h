@@ -1,4 +1,4 @@
-// Records of lower tiers that lookups have read, or a stage ahead of them, kept for the update.
+// StagedRecords: records read from lower tiers by lookups or a prefetch stage, kept for the update.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_STAGED_RECORDS_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_STAGED_RECORDS_H_
 
@@ -15,22 +15,22 @@
 
 namespace keras_sparse {
 
-// A training step looks its rows up and then updates them: what the lookup has read need not be
-// read again. A staged record is what the lower tiers have: once the record of a key changes or
-// goes there, Drop or Clear must be called.
+// A training step looks up its rows and then updates them. Staging spares the update a second read
+// of the same records. A staged record must equal the record in the lower tiers: call Drop or Clear
+// once the record of a key changes or is demoted.
 //
-// Held by a std::shared_ptr, as who holds a batch may outlive it.
+// Owned by a std::shared_ptr, because the holder of a batch may outlive the table.
 //
 // Thread safety: every method may be called from any thread.
 class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
  public:
   using Batches = std::vector<std::shared_ptr<const RecordBatch>>;
-  // While it lives, the records of a batch do not go to make room for others; then they are the
-  // last to go.
+  // While a Hold lives, the records of its batch are not dropped to make room. Afterwards they are
+  // the last to be dropped.
   using Hold = std::shared_ptr<const void>;
 
-  // A read of lower tiers that goes on while they may change: it begins with this object, and Add
-  // then leaves out what has changed since.
+  // A read of lower tiers that may change meanwhile. Create the object before the read; Add then
+  // leaves out records that changed since.
   class Reading {
    public:
     explicit Reading(StagedRecords* staged);
@@ -41,19 +41,19 @@ class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
    private:
     friend class StagedRecords;
     StagedRecords* staged_;
-    int64_t begin_;       // in the log of drops
-    int64_t num_clears_;  // before it
+    int64_t begin_;       // position in the log of drops
+    int64_t num_clears_;  // before the read
   };
 
   StagedRecords() = default;
 
-  // Keys that are staged already keep their record. The oldest batches that no lookup holds go
-  // where there are too many.
+  // Keys that are already staged keep their record. If there are too many batches, the oldest ones
+  // that no lookup holds are dropped.
   void Add(std::shared_ptr<const RecordBatch> batch);
   Hold Add(std::shared_ptr<const RecordBatch> batch, const Reading& reading);
 
-  // The staged record of each key, or null. They are good as long as `found_in` lives, to which
-  // their batches are added.
+  // Returns the staged record of each key, or null. Appends the batches of these records to
+  // `found_in`, which keeps them valid.
   std::vector<const float*> Find(const std::vector<int64_t>& keys, Batches* found_in) const;
 
   void Drop(const int64_t* keys, int64_t n);
@@ -73,7 +73,7 @@ class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
     std::list<Slot>::iterator slot;
   };
 
-  // Finds the batches that are held no more.
+  // Marks batches whose Hold has ended as no longer held.
   void Release();
 
   template <typename IsLeftOut>
@@ -84,17 +84,17 @@ class StagedRecords : public std::enable_shared_from_this<StagedRecords> {
   void MakeRoom() REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::list<Slot> slots_ GUARDED_BY(mutex_);  // the oldest first
-  HashIndex index_ GUARDED_BY(mutex_){0};     // key -> its place in entries_
+  std::list<Slot> slots_ GUARDED_BY(mutex_);  // oldest first
+  HashIndex index_ GUARDED_BY(mutex_){0};     // key -> position in entries_
   std::vector<Entry> entries_ GUARDED_BY(mutex_);
   std::vector<uint32_t> free_entries_ GUARDED_BY(mutex_);
   int64_t bytes_ GUARDED_BY(mutex_) = 0;
 
-  // What reads that go on need to know.
-  std::multiset<int64_t> readings_ GUARDED_BY(mutex_);  // where each began
-  // Keys that were dropped since the first of them began.
+  // State for reads in progress.
+  std::multiset<int64_t> readings_ GUARDED_BY(mutex_);  // where each began in the log
+  // Keys dropped since the first of these reads began.
   std::deque<int64_t> log_ GUARDED_BY(mutex_);
-  int64_t log_begin_ GUARDED_BY(mutex_) = 0;  // how many keys have left the log
+  int64_t log_begin_ GUARDED_BY(mutex_) = 0;  // number of keys removed from the log
   int64_t num_clears_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -1,4 +1,4 @@
-// A place in the walk over a table's rows.
+// A cursor is a position in a walk over a table's rows.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_CURSOR_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_CURSOR_H_
 
@@ -9,8 +9,8 @@
 
 namespace keras_sparse {
 
-// From the top: the version of the table when the walk began (15 bits), the tier (4 bits) and the
-// tier's own cursor (44 bits).
+// From the highest bit: the table's version when the walk began (15 bits), the tier (4 bits) and
+// the tier's own cursor (44 bits).
 constexpr int kCursorTierShift = 44;
 constexpr int kCursorVersionShift = 48;
 constexpr int64_t kCursorVersionMask = 0x7FFF;

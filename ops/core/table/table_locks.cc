@@ -7,9 +7,9 @@
 namespace keras_sparse {
 namespace {
 
-// Each once, by their addresses: any order does that is the same for all ops. Who holds the lock of
-// a table may take those of what is in it (staged records, the queue of a store), never the other
-// way about.
+// Sorts tables by address, each once; any order works that all ops share. The holder of a table's
+// lock may take the locks of the table's parts (staged records, a store's queue), never the
+// reverse.
 template <typename Table>
 std::vector<Table*> InOneOrder(std::vector<Table*> tables) {
   std::sort(tables.begin(), tables.end(), std::less<>());

@@ -1,4 +1,4 @@
-// ReadLocks and WriteLocks: the locks of the tables of an op, which give what they guard.
+// ReadLocks and WriteLocks: lock the tables of an op and give access to their state.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_LOCKS_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_LOCKS_H_
 
@@ -10,11 +10,10 @@
 
 namespace keras_sparse {
 
-// Both lock each table once and all in one order, so that ops over the same tables cannot wait for
-// each other in a circle. They are taken on the calling thread only, never inside a loop of the
-// executor.
+// Both lock each table once, all in the same order, so that ops over the same tables cannot
+// deadlock. Locks are taken on the calling thread only, never inside a loop of the executor.
 
-// Others may read at the same time.
+// Shared locks: other readers may overlap.
 class ReadLocks {
  public:
   explicit ReadLocks(std::vector<const EmbeddingTable*> tables);
@@ -22,17 +21,17 @@ class ReadLocks {
   ReadLocks(const ReadLocks&) = delete;
   ReadLocks& operator=(const ReadLocks&) = delete;
 
-  // Of the table that was named in this place.
+  // Returns the state of table `i` of the constructor's list.
   const TableState& operator[](size_t i) const NO_THREAD_SAFETY_ANALYSIS {
     return tables_[i]->state_;
   }
 
  private:
-  const std::vector<const EmbeddingTable*> tables_;  // as they were named
+  const std::vector<const EmbeddingTable*> tables_;  // in the constructor's order
   const std::vector<const EmbeddingTable*> locked_;
 };
 
-// No other op has the tables.
+// Exclusive locks: no other op uses the tables.
 class WriteLocks {
  public:
   explicit WriteLocks(std::vector<EmbeddingTable*> tables);
@@ -40,13 +39,13 @@ class WriteLocks {
   WriteLocks(const WriteLocks&) = delete;
   WriteLocks& operator=(const WriteLocks&) = delete;
 
-  // Of the table that was named in this place.
+  // Returns the state of table `i` of the constructor's list.
   TableState& operator[](size_t i) const NO_THREAD_SAFETY_ANALYSIS { return tables_[i]->state_; }
-  // Whether a table was named twice.
+  // Returns whether a table was passed twice.
   bool has_repeats() const { return locked_.size() < tables_.size(); }
 
  private:
-  const std::vector<EmbeddingTable*> tables_;  // as they were named
+  const std::vector<EmbeddingTable*> tables_;  // in the constructor's order
   const std::vector<EmbeddingTable*> locked_;
 };
 

@@ -1,4 +1,4 @@
-// The lock of a table.
+// TableMutex: the lock of a table.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_MUTEX_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_MUTEX_H_
 
@@ -9,8 +9,8 @@
 
 namespace keras_sparse {
 
-// A shared mutex that keeps the order: who waits for it holds the turn, so that an update gets in
-// however many lookups overlap. A std::shared_mutex alone lets lookups pass an update that waits.
+// A fair shared mutex: a waiting thread holds the turn, so that updates run however many lookups
+// overlap. With a std::shared_mutex alone, lookups would pass a waiting update.
 class CAPABILITY("mutex") TableMutex {
  public:
   void lock() ACQUIRE() {

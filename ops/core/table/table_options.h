@@ -1,4 +1,4 @@
-// What an EmbeddingTable is made from.
+// TableOptions: the options of an EmbeddingTable.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_OPTIONS_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_OPTIONS_H_
 
@@ -17,30 +17,33 @@ namespace keras_sparse {
 
 // The tiers of a dynamic table.
 struct StorageOptions {
-  // Below the first, from the fastest to the slowest; see RowStore::Open. None for the first alone.
+  // Tiers below the first, from fastest to slowest; see RowStore::Open. Empty for the first tier
+  // alone.
   std::vector<std::string> lower_tiers;
-  // Bytes a tier, from the first on. It alone may have none, or INT64_MAX: no limit.
+  // Bytes per tier, starting with the first. A table of one tier may leave this empty, or pass
+  // INT64_MAX for no limit.
   std::vector<int64_t> sizes;
-  std::string path;  // a folder for the lower tiers' files
+  std::string path;  // folder for the files of lower tiers
   std::string cache_strategy = "LRU";
-  // The GPU whose memory is the first tier; null if that is the CPU's.
+  // The GPU whose memory is the first tier; null for a first tier in host memory.
   std::shared_ptr<Device> device = nullptr;
 };
 
 struct TableOptions {
-  std::string name;        // as the user knows it, for messages
-  int64_t input_dim = -1;  // rows of a static table, perhaps none; -1 makes a dynamic one
+  std::string name;        // the user's name for the table, used in messages
+  int64_t input_dim = -1;  // rows of a static table, 0 allowed; -1 makes a dynamic table
   int64_t output_dim = 0;
   InitializerOptions initializer;
-  // A static table reads an id outside [0, input_dim) as zeros and counts it, instead of refusing.
+  // If true, a static table reads an id outside [0, input_dim) as zeros and counts it. If false, it
+  // rejects such ids.
   bool out_of_range_is_zero = false;
   StorageOptions storage;
-  // What a dynamic table remembers of each row's gradients, in 4 bytes a row each.
+  // Words that a dynamic table keeps about each row's gradients, 4 bytes each.
   KeptWords keeps = {};
-  // Whether a gradient's step is the time by `clock`, rather than the step of the table.
+  // If true, rows are marked with the time of `clock` at a gradient; else with the table's step.
   bool ages_in_seconds = false;
   WallClock::Source clock = WallClock::SystemSeconds;
-  // Of a dynamic table: the rows of the keys with key % num_shards == shard are here.
+  // For a dynamic table: this shard holds the rows of keys with key % num_shards == shard.
   int64_t shard = 0;
   int64_t num_shards = 1;
 

@@ -56,14 +56,14 @@ Status TableState::CheckCursor(int64_t cursor) const {
                             "' must not change while it is exported; export again");
 }
 
-// The history comes first: it is bounded by a walk over all rows, which would read and write those
-// once more that have just gone down.
+// The history is bounded first, by a walk over all rows. After demoting, this walk would read and
+// write the demoted rows once more.
 Status TableState::BeginChange(Executor* executor) {
   if (Device* gpu = options.storage.device.get(); gpu != nullptr) {
     KERAS_SPARSE_RETURN_IF_ERROR(gpu->CheckWorks());
   }
   if (!is_unfinished) return Status::Ok();
-  CountChange();  // rows may move even where the change is refused
+  CountChange();  // rows may move even if the change is rejected
   KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(&tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.DemoteExcess(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.CheckMemory());
@@ -71,10 +71,9 @@ Status TableState::BeginChange(Executor* executor) {
   return Status::Ok();
 }
 
-// Has no error of its own: the change is made, and who called it must not take it for one that was
-// not. What cannot be done now, for a lower tier is full or gone, is tried again by the next
-// change, which fails with it before it has begun. The table holds all its rows until then, too
-// many of them in memory.
+// Never fails: the change is applied. If a lower tier is full or unavailable, the next BeginChange
+// retries and returns the error. Until then the table keeps all its rows, too many of them in
+// memory.
 void TableState::FinishChange(Executor* executor) {
   tiers.SeeFirstTierBytes();
   const Status bounded = rule_state.BoundHistory(&tiers, executor);

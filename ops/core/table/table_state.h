@@ -1,4 +1,4 @@
-// TableState: all of a table that its lock guards.
+// TableState: everything that a table's lock guards.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_TABLE_STATE_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_TABLE_STATE_H_
 
@@ -20,63 +20,65 @@
 
 namespace keras_sparse {
 
-// What was found for an update before it is made, where ranks first agree on it: the update asks
-// for the same keys again.
+// Rows that an update will evict, found before ranks agree on the update. The update then asks for
+// the same keys again.
 struct FoundRoom {
   int64_t version = -1;  // of the table
   std::vector<int64_t> keys = {};
   EvictionCandidates leaving = {};
 };
 
-// How many rows the updates of a table may come to.
+// The limit on a table's rows.
 struct RowLimit {
   int64_t max_rows = INT64_MAX;            // in all tiers
-  std::unique_ptr<EvictionPolicy> policy;  // which rows go before; null if none do
-  EvictionQueue queue = EvictionQueue();   // of a policy that makes room
+  std::unique_ptr<EvictionPolicy> policy;  // evicts rows beyond the limit; null: no row is evicted
+  EvictionQueue queue = EvictionQueue();   // for a policy that makes room
   FoundRoom found = {};
 };
 
-// Who has it as const holds the lock of its table, perhaps with others; who may change it holds the
-// lock alone. ReadLocks and WriteLocks give it so.
+// A const reference implies the shared lock; a mutable one, the exclusive lock. ReadLocks and
+// WriteLocks return these references.
 struct TableState {
-  // `table_options` must outlive it.
+  // `table_options` must outlive the state.
   explicit TableState(const TableOptions& table_options)
       : options(table_options), tiers(table_options), rule_state(table_options) {}
 
-  // Makes what the options ask for. To be called once, before all else.
+  // Opens the tiers of the options. Must be called once, before any other method.
   Status Open(Executor* executor);
 
   const UpdateRule& rule() const { return rule_state.rule(); }
   const RecordLayout& layout() const { return rule_state.layout(); }
-  // The finest cut of an update into parts.
+  // Returns the finest partition of an update, in bits.
   int max_partition_bits() const {
     return gate.max_partition_bits(tiers.first_tier().max_partition_bits());
   }
 
-  // InvalidArgument for a key outside a static table.
+  // Returns InvalidArgument for a key outside a static table.
   Status CheckKeys(const int64_t* keys, int64_t n) const;
-  // InvalidArgument unless these can be records of the table; see ImportRows.
+  // Returns InvalidArgument unless these can be records of the table; see ImportRows.
   //   records  (n, width)
   Status CheckRecords(const float* records, int64_t n, int64_t width) const;
-  // Where a walk begins: at the first tier, or in a GPU's memory, above which nothing stays.
+  // Returns the cursor that starts a walk: in the first tier, or in a GPU's memory, because the
+  // staging tier above it is empty between changes.
   int64_t FirstCursor() const;
-  // FailedPrecondition if the table has changed since the walk of this cursor began.
+  // Returns FailedPrecondition if the table has changed since the walk of this cursor began.
   Status CheckCursor(int64_t cursor) const;
 
-  // Before and after rows are changed. What has been changed stays, so a lower tier that fails
-  // afterwards, because it is full perhaps, fails the next change, before that has begun.
+  // Called before and after a change of rows. A finished change stays. If a lower tier fails
+  // afterwards, for example because the disk is full, the next BeginChange returns its error.
   Status BeginChange(Executor* executor);
   void FinishChange(Executor* executor);
 
-  // Counts a change in which rows have gone, have moved between tiers, or are updated by gradients.
+  // Counts a change that erased rows, moved rows between tiers, or updated rows by gradients.
   void CountChange() { CountChangeSince(version); }
-  // The same for all changes since an earlier version, as one.
+  // Counts all changes since version `earlier` as one.
   void CountChangeSince(int64_t earlier) {
     limit.queue.Follow(version, earlier + 1);
     version = earlier + 1;
   }
 
-  // Of what a save has of the table: both only grow, so that the sum stays only where both do.
+  // Returns a version of the state that a save includes. Both terms only grow, so the sum is
+  // unchanged only if both are.
   int64_t snapshot_version() const { return version + num_saves; }
 
   const TableOptions& options;
@@ -84,10 +86,10 @@ struct TableState {
   RuleState rule_state;
   AdmissionGate gate;
   RowLimit limit;
-  mutable TableCounters counters;  // atomic: changed by readers, too
-  int64_t version = 0;             // counts what may have changed a row
-  int64_t num_saves = 0;           // that TableSnapshot::MarkSaved has been told of
-  bool is_unfinished = false;      // the last change left something to do
+  mutable TableCounters counters;  // atomic, because readers count too
+  int64_t version = 0;             // counts changes that may affect a row
+  int64_t num_saves = 0;           // saves counted by TableSnapshot::MarkSaved
+  bool is_unfinished = false;      // the last change left work to finish
 };
 
 }  // namespace keras_sparse

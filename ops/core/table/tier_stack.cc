@@ -16,11 +16,11 @@
 namespace keras_sparse {
 namespace {
 
-// Keys that wait for a lower tier to erase them, in its queue.
+// Maximum number of queued keys that a lower tier has still to erase.
 constexpr size_t kErasedKeys = size_t{1} << 20;
 constexpr int64_t kNanosecondsPerKey = 20;
 
-// A tier whose rows are in memory has no files.
+// A tier in memory has no files.
 bool HasFiles(const std::string& kind) { return kind != "dram"; }
 
 }  // namespace
@@ -124,7 +124,7 @@ Status TierStack::AddLowerTier(std::unique_ptr<RowStore> store, int64_t record_b
                               "' must be those of its options");
   }
   if (!options_.is_dynamic()) {
-    // A row that is demoted but not erased would be in two tiers.
+    // Static tables cannot erase a demoted row above, so the row would be in two tiers.
     return Status(StatusCode::kUnimplemented, "lower tiers are for dynamic tables; static table '" +
                                                   options_.name + "' keeps all its rows in memory");
   }
@@ -214,7 +214,7 @@ std::vector<int64_t> TierStack::KeysWithoutRow(const int64_t* keys, int64_t n,
     const MutexLock lock(mutex);
     without.insert(without.end(), missing.begin(), missing.end());
   });
-  // The order is that of the keys, not that of the threads.
+  // Sorted, so that the order does not depend on threads.
   std::sort(without.begin(), without.end());
   without.erase(std::unique(without.begin(), without.end()), without.end());
   if (lower_tiers_.empty() || without.empty()) return without;
@@ -228,7 +228,7 @@ std::vector<int64_t> TierStack::KeysWithoutRow(const int64_t* keys, int64_t n,
 }
 
 void TierStack::WaitForWrites() const {
-  // What cannot be written fails the next change. Here it counts where it is.
+  // A failed write surfaces in the next change. Until then the row counts where it is.
   for (const auto& store : lower_tiers_) (void)store->Flush();
 }
 
@@ -264,7 +264,8 @@ Status TierStack::Relayout(const RecordLayout& from, const RecordLayout& to, int
     KERAS_SPARSE_RETURN_IF_ERROR(
         LayOutStore(*lower_tiers_.back(), from, to, step, stack.store.get()));
   }
-  // Memory comes last, as it may fail too: until then all tiers have their records as they were.
+  // The first tier is rewritten last because it may fail too: until then all tiers keep their
+  // records.
   if (hbm_store_ != nullptr) KERAS_SPARSE_RETURN_IF_ERROR(hbm_store_->Relayout(from, to, step));
   KERAS_SPARSE_RETURN_IF_ERROR(first_tier_->Relayout(to, step, executor));
   if (stack.store != nullptr) {
@@ -293,7 +294,7 @@ Status TierStack::DemoteExcess(Executor* executor) {
   const Status moved = demote();
   if (hbm_store_ == nullptr) return moved;
   KERAS_SPARSE_RETURN_IF_ERROR(DemoteFromGpu());
-  return moved.ok() ? moved : demote();  // there may be room now
+  return moved.ok() ? moved : demote();  // retry: there may be room now
 }
 
 Status TierStack::DemoteFromGpu() {
@@ -308,7 +309,7 @@ Status TierStack::DemoteFromGpu() {
 }
 
 Status TierStack::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<char[]> records) {
-  // A GPU's memory keeps by itself which of its rows have changed.
+  // A store in a GPU's memory tracks its own changed rows.
   const bool logs = hbm_store_ == nullptr && !change_log_.is_everything();
   for (size_t i = 0; i < keys.size() && logs; ++i) {
     if (first_tier_->IsChanged(keys[i])) change_log_.AddDemoted(keys[i]);
@@ -316,9 +317,9 @@ Status TierStack::PutBelow(const std::vector<int64_t>& keys, std::unique_ptr<cha
   return PutInto(0, keys, std::move(records));
 }
 
-// The lower tiers of the options are written behind a queue: what cannot be written, because the
-// disk is full perhaps, fails a later call than the one that put it, before that one takes
-// anything. Until then it is read from the queue, and no row is lost.
+// Lower tiers of the options are written through a queue. If a write fails, for example on a full
+// disk, a later call returns the error before it takes any row. Until then rows are read from the
+// queue, and no row is lost.
 Status TierStack::PutInto(size_t tier, const std::vector<int64_t>& keys,
                           std::unique_ptr<char[]> records) {
   const auto n = static_cast<int64_t>(keys.size());
@@ -326,15 +327,14 @@ Status TierStack::PutInto(size_t tier, const std::vector<int64_t>& keys,
   const WaitTimer timer(&waited_ns_);
   RowStore* store = lower_tiers_[tier].get();
   const Status put = store->PutOwned(keys.data(), n, std::move(records));
-  // The rows stay above. What has come down all the same would be out of date with their next
-  // update, and a file that is linked then has nothing above it.
+  // The rows stay above. Copies that did reach the tier would be stale after the next update, and a
+  // file linked then has nothing above it.
   if (put.ok()) return put;
   (void)store->Erase(keys.data(), n);
   return Status(put.code(), "table '" + options_.name + "': " + put.message());
 }
 
-// From the last one up: what an erase that failed has left below is not the row while one above it
-// is there.
+// From the last tier up, so that a copy left by a failed erase always has the row above it.
 Status TierStack::EraseFrom(int64_t first, const int64_t* keys, int64_t n) {
   staged_->Drop(keys, n);
   const WaitTimer timer(&waited_ns_);
@@ -346,7 +346,8 @@ Status TierStack::EraseFrom(int64_t first, const int64_t* keys, int64_t n) {
 
 Status TierStack::EraseEverywhere(const std::vector<int64_t>& keys, size_t num_above) {
   for (const int64_t key : keys) change_log_.AddErased(key);
-  // Of all keys, and below first: a row above may have an old copy there, which must not come up.
+  // Erases all keys, lower tiers first: a row above may have an old copy below, which must not be
+  // promoted.
   if (HasRowsBelow()) {
     for (InstrumentedStore* store : counted_stores_) store->CountErasures(false);
     Status status;

@@ -1,4 +1,4 @@
-// WallClock: the time that rows' ages are counted to, in a table that counts them in seconds.
+// WallClock: the time that ages are measured against in tables that count ages in seconds.
 #ifndef KERAS_SPARSE_OPS_CORE_TABLE_WALL_CLOCK_H_
 #define KERAS_SPARSE_OPS_CORE_TABLE_WALL_CLOCK_H_
 
@@ -8,19 +8,20 @@
 
 namespace keras_sparse {
 
-// Whole seconds since 1970, modulo 2^32: only differences mean something. A time is later than
-// another one if it is less than 2^31 seconds, 68 years, ahead of it.
+// Counts whole seconds since 1970, modulo 2^32; only differences are meaningful. A time is later
+// than another if it is ahead by less than 2^31 seconds (68 years).
 //
-// It stands still between two calls of Refresh, and never goes back: a system's clock that was set
-// back, or that is behind the one that rows come from, holds it until time has caught up. Or else
-// rows would lie in the future, and their ages, which wrap, would be the greatest of all.
+// The clock stands still between two calls of Refresh and never runs backwards. If the system's
+// clock is set back, or is behind the clock of imported rows, this clock waits until the system's
+// has caught up. Otherwise rows would be in the future, and their ages would wrap to the largest
+// values.
 //
-// Thread safety: const methods may overlap; any other call needs the object alone.
+// Thread safety: const methods may overlap; any other call needs exclusive access to the object.
 class WallClock {
  public:
   using Source = uint32_t (*)();
 
-  // By the system's clock.
+  // Returns the seconds of the system's clock.
   static uint32_t SystemSeconds() {
     const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
     return static_cast<uint32_t>(
@@ -31,15 +32,15 @@ class WallClock {
 
   uint32_t seconds() const { return seconds_.load(std::memory_order_relaxed); }
 
-  // Goes on to the present.
+  // Advances to the present.
   void Refresh() const { GoOn(source_()); }
-  // Goes on to this time, unless that has passed.
+  // Advances to `time`, unless it has passed.
   void GoOn(uint32_t time) const {
     uint32_t seconds = this->seconds();
     while (IsLater(time, seconds) && !seconds_.compare_exchange_weak(seconds, time)) {
     }
   }
-  // Begins anew, at this time or, if that is later, at the present.
+  // Restarts at `time`, or at the present if that is later.
   // REQUIRES: no row is of a later time
   void Restart(uint32_t time) {
     seconds_.store(time);
@@ -52,7 +53,7 @@ class WallClock {
   }
 
   const Source source_;
-  mutable std::atomic<uint32_t> seconds_;  // those who read the table refresh it, too
+  mutable std::atomic<uint32_t> seconds_;  // readers of the table refresh it too
 };
 
 }  // namespace keras_sparse

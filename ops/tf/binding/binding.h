@@ -1,5 +1,5 @@
-// What every op of ops/tf shares: the table resource, the lists of its inputs, and the conversion
-// of errors. An op itself only checks shapes, allocates and makes one core call.
+// Shared code of the ops of ops/tf: the table resource, lists of inputs, and the conversion of
+// errors. An op itself only checks shapes, allocates and makes one core call.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_BINDING_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_BINDING_H_
 
@@ -28,14 +28,14 @@ namespace keras_sparse {
 
 namespace tf = tensorflow;
 
-// A table, and where lookups that were staged with it as their first table wait for their steps.
+// A table, and the buffer of staged lookups whose first table it is.
 struct BoundTable {
   std::unique_ptr<EmbeddingTable> table;
   std::shared_ptr<PrefetchBuffer> prefetch_buffer = std::make_shared<PrefetchBuffer>();
 };
 using TableResource = OwnedResource<BoundTable>;
 
-// Every error of the core comes to TensorFlow through here.
+// Converts every error of the core for TensorFlow.
 inline absl::Status ToTf(const Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string message = WithErrorPrefix(status.message());
@@ -56,12 +56,12 @@ inline absl::Status ToTf(const Status& status) {
   return absl::InternalError(message);
 }
 
-// The error of an input that the binding itself checks, before the core is called.
+// Returns the error of an input that the binding itself checks, before the core is called.
 inline absl::Status InvalidInput(std::string message) {
   return ToTf(InvalidArgument(std::move(message)));
 }
 
-// Of DT_FLOAT, DT_HALF or DT_BFLOAT16.
+// `type` is DT_FLOAT, DT_HALF or DT_BFLOAT16.
 inline FloatType FloatTypeOf(tf::DataType type) {
   if (type == tf::DT_HALF) return FloatType::kFloat16;
   return type == tf::DT_BFLOAT16 ? FloatType::kBFloat16 : FloatType::kFloat32;
@@ -72,7 +72,7 @@ inline tf::DataType DataTypeOf(FloatType type) {
   return type == FloatType::kBFloat16 ? tf::DT_BFLOAT16 : tf::DT_FLOAT;
 }
 
-// An error of TensorFlow's as the core has them, to send to other ranks.
+// Converts an error of TensorFlow's for the core, to send it to other ranks.
 inline Status FromTf(const absl::Status& status) {
   if (status.ok()) return Status::Ok();
   std::string message(status.message());
@@ -86,7 +86,7 @@ inline Status FromTf(const absl::Status& status) {
   }
 }
 
-// Finds what a handle was made for; it lives as long as `object` does.
+// Finds the object of a handle; `object` keeps it alive.
 template <typename T>
 absl::Status FindOwned(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle,
                        std::shared_ptr<T>* object) {
@@ -95,12 +95,12 @@ absl::Status FindOwned(tf::OpKernelContext* ctx, const tf::ResourceHandle& handl
   return ToTf(resource->Find(object));
 }
 
-// The tables of an op's `handles` input, kept alive while this exists.
+// The tables of an op's `handles` input, kept alive by this object.
 class TableList {
  public:
-  // InvalidArgument if one is on another device than the op.
+  // Returns InvalidArgument if a table is on another device than the op.
   absl::Status Read(tf::OpKernelContext* ctx);
-  // The same for ops of `exchange/any_device.cc`, whose tables may be on any.
+  // As Read, for ops of `exchange/any_device.cc`, whose tables may be on any device.
   absl::Status ReadOfAnyDevice(tf::OpKernelContext* ctx);
   size_t size() const { return tables_.size(); }
   EmbeddingTable* operator[](size_t i) const { return tables_[i]->table.get(); }
@@ -112,10 +112,10 @@ class TableList {
   std::vector<std::shared_ptr<BoundTable>> tables_;
 };
 
-// InvalidArgument unless there is a record, of any width, for each of `n` keys.
+// Returns InvalidArgument unless there is a record, of any width, for each of `n` keys.
 absl::Status CheckRecordsShape(const tf::Tensor& records, int64_t n);
 
-// Makes output `i` from a vector.
+// Creates output `i` from a vector.
 template <typename T>
 absl::Status CopyToOutput(const std::vector<T>& values, int i, tf::OpKernelContext* ctx) {
   tf::Tensor* output = nullptr;
@@ -124,7 +124,7 @@ absl::Status CopyToOutput(const std::vector<T>& values, int i, tf::OpKernelConte
   return absl::OkStatus();
 }
 
-// Makes element `i` of a list output from a vector.
+// Creates element `i` of a list output from a vector.
 template <typename T>
 absl::Status CopyToOutput(const std::vector<T>& values, const tf::TensorShape& shape, int i,
                           tf::OpOutputList* outputs) {
@@ -140,22 +140,23 @@ absl::Status ReadCombiners(tf::OpKernelConstruction* ctx, std::vector<Combiner>*
 // Reads `lookup_sizes` in an op's constructor: how many of its `n` inputs belong to each lookup.
 absl::Status ReadLookupSizes(tf::OpKernelConstruction* ctx, size_t n, std::vector<int64_t>* sizes);
 
-// Reads the input `constants`: a number for each of these names.
+// Reads the input `constants`: one number for each of these names.
 absl::Status ReadConstants(tf::OpKernelContext* ctx, const std::vector<std::string>& names,
                            std::map<std::string, double>* constants);
 
 // Reads the input `batch`: the number of a batch in its data.
 absl::Status ReadBatchNumber(tf::OpKernelContext* ctx, int64_t* batch);
 
-// The list inputs `ids`, `row_splits` and `weights` of an op, checked against each other; the core
-// checks what is in them.
+// The list inputs `ids`, `row_splits` and `weights` of an op, with consistent shapes; the core
+// checks their content.
 class BagInputs {
  public:
   absl::Status Read(tf::OpKernelContext* ctx, const std::vector<Combiner>& combiners);
   const int64_t* ids(int i) const { return ids_[i].flat<int64_t>().data(); }
   const Bags& bags(size_t i) const { return bags_[i]; }
-  // What keeps ids and row_splits of a table where they are. TensorFlow writes to no tensor that
-  // another one shares its memory with, but for raw_ops.Inplace* and variables of TensorFlow 1.
+  // Holds references to `ids` and `row_splits` so that their buffers stay valid. TensorFlow never
+  // writes to a tensor that shares its memory with another one, except by raw_ops.Inplace* and
+  // variables of TensorFlow 1.
   std::shared_ptr<const void> owner(int i) const {
     return std::make_shared<std::array<tf::Tensor, 2>>(
         std::array<tf::Tensor, 2>{ids_[i], row_splits_[i]});
@@ -167,9 +168,9 @@ class BagInputs {
   std::vector<Bags> bags_;
 };
 
-// Reads the input `output_grads`, the gradients that belong to bags.
+// Reads the input `output_grads`, the gradients of bags.
 //   columns    the first column of each table's gradient in its input; if empty, the input has no
-//              others
+//              other columns
 //   dims       of the tables; if empty, the width of their inputs
 //   gradients  each (num_bags, dim)
 absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const BagInputs& inputs,
@@ -183,13 +184,13 @@ struct RowsShape {
   int64_t dim;
 };
 
-// The same of inputs of such shapes; of dim -1: the width of the input.
-//   grads  those of each input, with a stride
+// As above, for inputs of these shapes; a dim of -1 stands for the width of the input.
+//   grads  of each input, with a stride
 absl::Status ReadOutputGradients(tf::OpKernelContext* ctx, const std::vector<RowsShape>& shapes,
                                  const std::vector<int64_t>& columns,
                                  std::vector<GradientRows>* grads);
 
-// The width of each of an op's tables.
+// Returns the width of each of an op's tables.
 std::vector<int64_t> DimsOf(const TableList& tables);
 
 }  // namespace keras_sparse

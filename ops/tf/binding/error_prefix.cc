@@ -6,7 +6,7 @@ namespace {
 
 keras_sparse::Mutex prefix_mutex;
 
-// Never destroyed: a thread may fail while the process ends.
+// Never destroyed, because a thread may fail while the process ends.
 std::string& Prefix() REQUIRES(prefix_mutex) {
   static auto* prefix = new std::string;
   return *prefix;
@@ -23,7 +23,7 @@ extern "C" __attribute__((visibility("default"))) void keras_sparse_set_error_pr
 namespace keras_sparse {
 
 std::string WithErrorPrefix(const std::string& message) {
-  // What another rank has sent says already whose it is.
+  // Messages from other ranks already name their rank.
   if (message.rfind("[rank ", 0) == 0) return message;
   const MutexLock lock(prefix_mutex);
   return Prefix() + message;

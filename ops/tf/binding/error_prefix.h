@@ -1,16 +1,16 @@
-// What the messages of all native errors of this process begin with.
+// The prefix of all native error messages of this process.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_ERROR_PREFIX_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_ERROR_PREFIX_H_
 
 #include <string>
 
-// Called from Python, by name. It may be called at any time; errors from then on begin with
-// `prefix`, which is copied: "[rank 3 of 8] ", or nothing in a plain process.
+// Called from Python, by name, at any time; later errors begin with `prefix`, which is copied:
+// "[rank 3 of 8] ", or empty in a single process.
 extern "C" void keras_sparse_set_error_prefix(const char* prefix);
 
 namespace keras_sparse {
 
-// Returns `message` behind the prefix.
+// Returns `message` after the prefix.
 std::string WithErrorPrefix(const std::string& message);
 
 }  // namespace keras_sparse

@@ -1,4 +1,4 @@
-// The history of a saved table's rule, as ops take it: inputs `step`, `first_step`, `table_step`,
+// The history of a saved table's rule, as inputs of ops: `step`, `first_step`, `table_step`,
 // `run_lengths` and `numbers`.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_HISTORY_INPUTS_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_HISTORY_INPUTS_H_
@@ -6,7 +6,7 @@
 #include "ops/core/optimizer/update_history.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
-// Of an op's definition.
+// For an op's definition.
 #define KERAS_SPARSE_HISTORY_INPUTS \
   Input("step: int64")              \
       .Input("first_step: int64")   \

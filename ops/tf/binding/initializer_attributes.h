@@ -1,6 +1,6 @@
-// What initial rows are made from, as ops take it: attributes `initializers`, `initializer_args`
-// (a and b of each table), `seeds` and `initializer_parts` (first_column, key_stride and key_offset
-// of each).
+// The options of initial rows, as attributes of ops: `initializers`, `initializer_args` (a and b of
+// each table), `seeds` and `initializer_parts` (first_column, key_stride and key_offset of each
+// table).
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_INITIALIZER_ATTRIBUTES_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_INITIALIZER_ATTRIBUTES_H_
 
@@ -11,7 +11,7 @@
 
 namespace keras_sparse {
 
-// Reads them in an op's constructor; `N` says of how many tables.
+// Reads them in an op's constructor; `N` is the number of tables.
 absl::Status ReadInitializers(tensorflow::OpKernelConstruction* ctx,
                               std::vector<InitializerOptions>* initializers);
 

@@ -1,5 +1,5 @@
-// What the source of an op defines its kernel with: a class, or a function where the op has no
-// attributes, and the devices it is registered for.
+// Defines the kernel of an op: a class, or a function if the op has no attributes, and the devices
+// for which it is registered.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_KERNEL_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_KERNEL_H_
 
@@ -13,13 +13,13 @@
 
 namespace keras_sparse {
 
-// The shapes of outputs that are vectors of any lengths.
+// The shapes of outputs that are vectors of any length.
 inline absl::Status VectorShapes(tf::shape_inference::InferenceContext* c) {
   for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Vector(c->UnknownDim()));
   return absl::OkStatus();
 }
 
-// The kernel that calls a function.
+// A kernel that calls a function.
 template <absl::Status (*compute)(tf::OpKernelContext*)>
 class CallOp : public tf::OpKernel {
  public:
@@ -28,7 +28,7 @@ class CallOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override { OP_REQUIRES_OK(ctx, compute(ctx)); }
 };
 
-// The kernel that calls a function with the tables of the op's `handles` input.
+// A kernel that calls a function with the tables of the op's `handles` input.
 template <absl::Status (*compute)(tf::OpKernelContext*, const TableList&)>
 class TablesOp : public tf::OpKernel {
  public:
@@ -41,7 +41,7 @@ class TablesOp : public tf::OpKernel {
   }
 };
 
-// Makes a new resource an output of the op: it ends with the last handle to it.
+// Sets a new resource as an output of the op; it is destroyed with its last handle.
 template <typename Resource>
 void SetHandle(tf::OpKernelContext* ctx, int output, Resource* resource) {
   tf::Tensor handle(tf::DT_RESOURCE, {});
@@ -51,8 +51,8 @@ void SetHandle(tf::OpKernelContext* ctx, int output, Resource* resource) {
 }
 
 // Registers a kernel for the CPU and for GPUs. An op that only calls the core has its inputs and
-// outputs in the CPU's memory on both, and runs where its tables are.
-//   on_host     the inputs and outputs that are in the CPU's memory when the op is on a GPU
+// outputs in host memory on both, and runs where its tables are.
+//   on_host     the inputs and outputs that are in host memory when the op is on a GPU
 //   word_attr   the type of an exchange's words, if the op has any: see BlockTensors
 template <typename Kernel>
 class RegisterOnCpuAndGpu {

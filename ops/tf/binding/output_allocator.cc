@@ -12,7 +12,7 @@ OutputAllocator* OutputAllocator::Get() {
 }
 
 void* OutputAllocator::AllocateRaw(size_t /*alignment: a page's, far above*/, size_t num_bytes) {
-  // Whole huge pages, so that batches of slightly different size share buffers.
+  // Whole huge pages, so that batches of slightly different sizes share buffers.
   const int64_t pages = (static_cast<int64_t>(num_bytes) + kHugePageBytes - 1) / kHugePageBytes;
   const int64_t bytes = pages * kHugePageBytes;
   const MutexLock lock(mutex_);

@@ -1,4 +1,4 @@
-// Memory of large op outputs, used again from step to step.
+// OutputAllocator: memory of large op outputs, reused from step to step.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_OUTPUT_ALLOCATOR_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_OUTPUT_ALLOCATOR_H_
 
@@ -16,14 +16,15 @@ namespace keras_sparse {
 
 namespace tf = tensorflow;
 
-// TensorFlow's CPU allocator hands memory of tens of megabytes back to the system after each step
-// and gets it anew, zeroed page by page: for the rows of a batch that takes longer than the lookup.
-// This one keeps what is freed, on huge pages, for the next step.
+// TensorFlow's CPU allocator returns memory of tens of megabytes to the system after each step and
+// gets it again, zeroed page by page: for the rows of a batch this takes longer than the lookup.
+// This allocator keeps freed memory, on huge pages, for the next step.
 //
 // Thread safety: every method may be called from any thread.
 class OutputAllocator : public tf::Allocator {
  public:
-  // The one of the process. It never ends: tensors may outlive everything else.
+  // Returns the process's allocator. It is never destroyed, because tensors may outlive everything
+  // else.
   static OutputAllocator* Get();
 
   std::string Name() override { return "keras_sparse_output"; }
@@ -31,7 +32,7 @@ class OutputAllocator : public tf::Allocator {
   void DeallocateRaw(void* data) override;
 
  private:
-  // At most this much unused memory is kept.
+  // Maximum amount of unused memory that is kept.
   static constexpr int64_t kMaxKeptBytes = int64_t{512} << 20;
 
   Mutex mutex_;
@@ -40,13 +41,13 @@ class OutputAllocator : public tf::Allocator {
   int64_t kept_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
-// Memory for an output of an op: of the allocator above, or, if it is small, of TensorFlow's.
-// ResourceExhausted where there is none left.
-//   memory  that it is to be in, instead
+// Allocates an output of an op: from the allocator above, or from TensorFlow's if it is small.
+// Returns ResourceExhausted if there is no memory left.
+//   memory  the allocator to use instead
 absl::Status MakeTensor(tf::DataType type, const tf::TensorShape& shape, tf::Tensor* tensor,
                         tf::Allocator* memory = nullptr);
 
-// An output of floats of an op.
+// Allocates an output of floats of an op.
 absl::Status AllocateFloats(tf::OpKernelContext* ctx, int output, const tf::TensorShape& shape,
                             float** data);
 

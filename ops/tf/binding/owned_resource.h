@@ -1,4 +1,4 @@
-// Objects of ours as TensorFlow holds them.
+// OwnedResource: our objects as resources of TensorFlow.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_OWNED_RESOURCE_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_OWNED_RESOURCE_H_
 
@@ -13,16 +13,16 @@
 
 namespace keras_sparse {
 
-// A resource that can give its object up while handles to it are left. TensorFlow keeps graphs for
-// as long as it likes, and with a graph the handles that it has: those of a gradient that was
-// registered by name until the process ends.
+// A resource that can release its object while handles to it remain. TensorFlow keeps graphs as
+// long as it likes, and with a graph its handles: those of a gradient registered by name until the
+// process ends.
 class DroppableResource : public tensorflow::ResourceBase {
  public:
   virtual void Drop() = 0;
 };
 
-// It holds a `T` until it is dropped, or the last handle to it goes. Ops that are at work hold the
-// object too, and end with it as it was.
+// Holds a `T` until it is dropped, or until its last handle is destroyed. Running ops also hold the
+// object, and finish with it unchanged.
 //
 // Thread safety: all methods may overlap.
 template <typename T>
@@ -34,7 +34,7 @@ class OwnedResource : public DroppableResource {
 
   std::string DebugString() const override { return name_; }
 
-  // FailedPrecondition once it was dropped.
+  // Returns FailedPrecondition once the object was dropped.
   Status Find(std::shared_ptr<T>* object) const {
     {
       const MutexLock lock(mutex_);
@@ -48,7 +48,7 @@ class OwnedResource : public DroppableResource {
   }
 
   void Drop() override {
-    std::shared_ptr<T> object;  // ends outside of the lock, which may take long
+    std::shared_ptr<T> object;  // destroyed outside of the lock, because this may take long
     const MutexLock lock(mutex_);
     object.swap(object_);
   }

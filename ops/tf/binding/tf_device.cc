@@ -28,13 +28,13 @@ class TfDevice : public Device {
   Status Allocate(int64_t bytes, void** memory) override {
     KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
     tf::AllocationAttributes attributes;
-    attributes.retry_on_failure = false;  // no other op is going to free what a table keeps
+    attributes.retry_on_failure = false;  // no other op will free memory that a table keeps
     *memory = allocator_->AllocateRaw(tf::Allocator::kAllocatorAlignment,
                                       static_cast<size_t>(bytes), attributes);
     if (*memory != nullptr) return Status::Ok();
     int64_t limit = 0;
     int64_t in_use = 0;
-    int64_t taken = 0;  // of the limit, from the driver
+    int64_t taken = 0;  // part of the limit, from the driver
     if (const auto stats = allocator_->GetStats(); stats.has_value()) {
       limit = stats->bytes_limit.value_or(0);
       in_use = stats->bytes_in_use;
@@ -51,8 +51,8 @@ class TfDevice : public Device {
   void Free(void* memory) override { allocator_->DeallocateRaw(memory); }
 
  private:
-  // The error of an allocation where the driver has less than TensorFlow may have.
-  //   left  what a table could have had
+  // Returns the error of an allocation if the driver has less memory than TensorFlow may use.
+  //   left  bytes that a table could have used
   static Status TakenByOthers(int64_t bytes, int64_t left, int64_t free, int64_t total) {
     return ResourceExhausted(
         "a table must fit what is left of the GPU's memory, of which another process may have "
@@ -91,7 +91,8 @@ absl::Status OpenTfDevice(tf::OpKernelContext* ctx, std::shared_ptr<Device>* dev
                                    ctx->device()->name()));
   }
   stream_executor::Stream* stream = ctx->device()->tensorflow_accelerator_device_info()->stream;
-  // One a GPU, and never let go: memory that an op takes for one table may be that of another.
+  // One per GPU, never destroyed: memory that an op allocates for one table may be reused for
+  // another.
   static auto* mutex = new Mutex();
   static auto* devices = new std::map<stream_executor::Stream*, std::shared_ptr<Device>>();
   const MutexLock lock(*mutex);

@@ -1,4 +1,4 @@
-// A GPU of TensorFlow's for the core.
+// TensorFlow's GPUs for the core.
 #ifndef KERAS_SPARSE_OPS_TF_BINDING_TF_DEVICE_H_
 #define KERAS_SPARSE_OPS_TF_BINDING_TF_DEVICE_H_
 
@@ -9,17 +9,18 @@
 
 namespace keras_sparse {
 
-// Whether an op runs on a GPU.
+// Returns whether an op runs on a GPU.
 bool IsOnGpu(tensorflow::OpKernelContext* ctx);
 
-// Allocates what an op gives, for as long as the process lives: in the memory of the GPU that it
-// runs on, or, where the process has one, in pinned memory, from which a GPU copies by itself. Null
-// where there is no GPU. Kernels of TensorFlow's stream may use such memory, whoever gives them.
+// Returns an allocator for an op's outputs, valid for the life of the process. It allocates in the
+// memory of the GPU that the op runs on. For an op on the CPU, it allocates pinned memory, from
+// which a GPU copies by itself, or is null if the process has no GPU. Kernels of TensorFlow's
+// stream may use this memory, whichever op allocates it.
 tensorflow::Allocator* OutputMemory(tensorflow::OpKernelContext* ctx);
 
-// The GPU that an op runs on: with memory from TensorFlow's pool, which has taken the card, and
-// TensorFlow's stream of work, in whose order other ops read what kernels of ours write.
-// FailedPrecondition if it is none.
+// Opens the GPU that an op runs on: with memory from TensorFlow's pool, which has taken the card,
+// and TensorFlow's stream, in whose order other ops read the results of our kernels. Returns
+// FailedPrecondition if the op does not run on a GPU.
 absl::Status OpenTfDevice(tensorflow::OpKernelContext* ctx, std::shared_ptr<Device>* device);
 
 }  // namespace keras_sparse

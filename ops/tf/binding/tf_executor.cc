@@ -9,11 +9,11 @@
 namespace keras_sparse {
 namespace {
 
-// Fine enough that threads end together, coarse enough that taking a block costs nothing.
+// Fine enough that threads finish together, coarse enough that taking a block costs nothing.
 constexpr int64_t kBlocksPerThread = 64;
 constexpr int64_t kMinBlockNanoseconds = 8000;
-// How often the caller looks for the end of the others' last blocks before it sleeps: for a few
-// microseconds, since another thread may need this processor to get there.
+// How often the caller polls for the end of the others' last blocks before it sleeps: a few
+// microseconds, because another thread may need this processor to finish.
 constexpr int kSpins = 100;
 
 void Pause() {
@@ -22,8 +22,8 @@ void Pause() {
 #endif
 }
 
-// A loop that threads join and leave. It may outlive the call that made it: a thread that comes
-// late finds no block left, and does not touch `body`.
+// A loop that threads join and leave. It may outlive the call that created it: a thread that joins
+// late finds no block left, and does not access `body`.
 class Loop {
  public:
   Loop(int64_t total, int64_t block, const std::function<void(int64_t, int64_t)>& body)
@@ -31,7 +31,7 @@ class Loop {
 
   int64_t num_blocks() const { return num_blocks_; }
 
-  // Does blocks until none is left.
+  // Runs blocks until none is left.
   void Join() {
     int64_t done = 0;
     for (int64_t i; (i = next_.fetch_add(1)) < num_blocks_; ++done) {

@@ -1,4 +1,4 @@
-// Ops of the steps that a rule remembers: saved, and made again.
+// Ops of the steps that a rule remembers: export and replay.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,8 +11,8 @@
 
 namespace keras_sparse {
 
-// KerasSparseExportHistory: what each table's rule was given in the steps that rows may have
-// missed.
+// KerasSparseExportHistory: exports the numbers of each table's rule in the steps that rows may
+// have missed.
 REGISTER_OP("KerasSparseExportHistory")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -61,7 +61,7 @@ const RegisterOnCpuAndGpu<TablesOp<ComputeExportHistory>> kExportHistory(
     "KerasSparseExportHistory",
     {"handles", "steps", "first_steps", "table_steps", "run_lengths", "numbers"});
 
-// KerasSparseRestore: clears a table and goes on after the steps of a saved one.
+// KerasSparseRestore: clears a table and continues after the steps of a saved one.
 REGISTER_OP("KerasSparseRestore")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -83,7 +83,7 @@ const RegisterOnCpuAndGpu<TablesOp<ComputeRestore>> kRestore("KerasSparseRestore
                                                               "table_step", "run_lengths",
                                                               "numbers"});
 
-// KerasSparseApplyChanges: brings a table from one state of a saved table to a later one.
+// KerasSparseApplyChanges: moves a table from one saved state to a later one.
 REGISTER_OP("KerasSparseApplyChanges")
     .Attr("M: int >= 0")
     .Attr("N: int >= 1")

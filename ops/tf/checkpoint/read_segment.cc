@@ -1,5 +1,5 @@
-// keras_sparse_read_segment: records of a linked segment. No op: who only checks files starts none
-// of TensorFlow's threads, which a forked child would lack.
+// keras_sparse_read_segment: reads records of a linked segment. A function and not an op, so that
+// checking files starts none of TensorFlow's threads, which a forked child would lack.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -10,11 +10,11 @@
 #include "ops/core/stores/ssd/ssd_segment.h"
 #include "ops/tf/binding/error_prefix.h"
 
-// Reads entries `first` to `first + n`, those that are alive, and returns their number. Where that
-// fails it returns -1 minus the number of a StatusCode, and `message` gets the words.
+// Reads the live entries among `first` to `first + n`, and returns their number. If it fails,
+// returns -1 minus the number of a StatusCode and writes the error into `message`.
 //   is_alive, keys  (n)
-//   records         (n, record_words), in units of four bytes, step words with them
-//   message         (message_bytes), ends with a zero
+//   records         (n, record_words), in units of four bytes, including step words
+//   message         (message_bytes), terminated by a zero
 // REQUIRES: record_words > 0, first >= 0
 extern "C" __attribute__((visibility("default"))) int64_t keras_sparse_read_segment(
     const char* path, int64_t record_words, int64_t first, const bool* is_alive, int64_t n,

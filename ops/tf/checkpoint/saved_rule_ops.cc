@@ -1,4 +1,4 @@
-// Ops of a rule that was saved, without its table.
+// Ops of a saved rule, without its table.
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,7 +65,7 @@ class OpenSavedRuleOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseOpenSavedRule").Device(tf::DEVICE_CPU), OpenSavedRuleOp);
 
-// KerasSparseCatchUp: records as they lay in a saved table's tiers -> rows and slots after its last
+// KerasSparseCatchUp: records as a saved table's tiers stored them -> rows and slots after its last
 // step.
 REGISTER_OP("KerasSparseCatchUp")
     .Input("saved_rule: resource")

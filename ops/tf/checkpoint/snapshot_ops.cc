@@ -1,4 +1,4 @@
-// Ops of what a checkpoint takes: see TableSnapshot.
+// Ops that read a table for a checkpoint: see TableSnapshot.
 #include <algorithm>
 #include <string>
 
@@ -36,7 +36,7 @@ static absl::Status ComputeSnapshotVersions(tf::OpKernelContext* ctx, const Tabl
 const RegisterOnCpuAndGpu<TablesOp<ComputeSnapshotVersions>> kSnapshotVersions(
     "KerasSparseSnapshotVersions", {"handles", "versions", "is_everything_changed"});
 
-// KerasSparseExportRaw: the next records of a table as they lie in its tiers, from a cursor on.
+// KerasSparseExportRaw: the next records of a table as its tiers store them, starting at a cursor.
 REGISTER_OP("KerasSparseExportRaw")
     .Attr("N: int >= 1")
     .Attr("only_changed: bool")
@@ -96,17 +96,17 @@ const RegisterOnCpuAndGpu<ExportRawOp> kExportRaw("KerasSparseExportRaw",
                                                   {"handles", "cursor", "max_rows", "keys",
                                                    "records", "next_cursor"});
 
-// KerasSparseLinkFiles: second names for the files of a table's lower tiers.
+// KerasSparseLinkFiles: creates second names for the files of a table's lower tiers.
 //
-// The path is no attribute: TensorFlow takes an eager op for one that it has made before if their
-// beginnings are the same, and files would be linked where those of another checkpoint are.
+// The path is not an attribute: TensorFlow reuses an earlier eager op if the beginnings of its
+// attributes are equal, and files would be linked into another checkpoint.
 REGISTER_OP("KerasSparseLinkFiles")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
     .Input("path_prefix: string")
     .Output("paths: string")
     .Output("num_entries: int64")
-    .Output("alive: uint8")  // of all files one after the other, each from a whole byte on
+    .Output("alive: uint8")  // of all files in order, each starting with a whole byte
     .SetIsStateful()
     .SetShapeFn(VectorShapes);
 
@@ -144,7 +144,7 @@ const RegisterOnCpuAndGpu<TablesOp<ComputeLinkFiles>> kLinkFiles("KerasSparseLin
                                                                  {"handles", "path_prefix", "paths",
                                                                   "num_entries", "alive"});
 
-// KerasSparseErasedKeys: the keys whose rows have gone since the table was saved.
+// KerasSparseErasedKeys: the keys whose rows were erased since the table was saved.
 REGISTER_OP("KerasSparseErasedKeys")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -163,7 +163,7 @@ static absl::Status ComputeErasedKeys(tf::OpKernelContext* ctx, const TableList&
 const RegisterOnCpuAndGpu<TablesOp<ComputeErasedKeys>> kErasedKeys("KerasSparseErasedKeys",
                                                                    {"handles", "keys"});
 
-// KerasSparseMarkSaved: changes of the tables count from here on.
+// KerasSparseMarkSaved: counts changes of the tables from here on.
 REGISTER_OP("KerasSparseMarkSaved")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")

@@ -1,10 +1,10 @@
-// The ops that take tables in any memory. All others run where their tables are.
+// The ops that take tables in any memory. All other ops run where their tables are.
 #include "tensorflow/core/common_runtime/input_colocation_exemption_registry.h"
 
 namespace keras_sparse {
 namespace {
 
-// What these take and give of headers and ids is the CPU's, wherever the op itself is.
+// Headers and ids of these ops are in host memory, wherever the op itself runs.
 const bool kRegistered = [] {
   for (const char* op : {"KerasSparseServeRows", "KerasSparseBeginLookup", "KerasSparseServeRound",
                          "KerasSparseCreateExchangeArea"}) {

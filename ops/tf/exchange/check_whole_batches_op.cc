@@ -1,5 +1,5 @@
-// KerasSparseCheckWholeBatches: the rows that ranks sent of whole batches -> how each input uses
-// them, as KerasSparseRequestRows says it of rows that are asked for.
+// KerasSparseCheckWholeBatches: the rows of whole batches received from ranks -> how each input
+// uses them, in the form of KerasSparseRequestRows.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace keras_sparse {
 
-// It has no state, unlike an assertion: TensorFlow would let that wait for those before it in a
-// function, and ranks may have layers in different orders there.
+// Stateless, unlike an assertion: in a function TensorFlow would make an assertion wait for earlier
+// ones, and ranks may have layers in different orders there.
 REGISTER_OP("KerasSparseCheckWholeBatches")
     .Attr("N: int >= 1")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.Input("words: int32")

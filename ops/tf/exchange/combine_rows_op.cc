@@ -1,4 +1,4 @@
-// KerasSparseCombineRows: the rows that ranks sent -> the outputs of many inputs.
+// KerasSparseCombineRows: the rows received from ranks -> the outputs of many inputs.
 #include <memory>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// KerasSparseCombineRowsWeightsGrad: the gradient of KerasSparseCombineRows by its weights.
+// KerasSparseCombineRowsWeightsGrad: the gradient of KerasSparseCombineRows with respect to its
+// weights.
 #include <memory>
 #include <vector>
 
@@ -14,7 +15,7 @@ REGISTER_OP("KerasSparseCombineRowsWeightsGrad")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.KERAS_SPARSE_WORD_ATTR
     .Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
-    // The first column of each input's gradient in its `output_grads`, where that has more.
+    // The first column of each input's gradient in its `output_grads`, if that has more columns.
     .Attr("columns: list(int) = []")
     .Input("output_grads: N * T")
     .Input("words: W")

@@ -199,7 +199,7 @@ absl::Status BlockOutputs::Allocate(const std::vector<int64_t>& num_words) {
 }
 
 absl::Status BlockOutputs::AllocateStatus(const Status& status) {
-  tensors_ = BlockTensors();  // first, as there may be no room beside it
+  tensors_ = BlockTensors();  // first, because there may be no room for both
   return Allocate(std::vector<int64_t>(layout_.num_ranks, StatusWords(status)));
 }
 

@@ -1,4 +1,4 @@
-// What the ops of an exchange between ranks share.
+// Shared code of the ops of an exchange between ranks.
 #ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_INPUTS_H_
 #define KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_INPUTS_H_
 
@@ -18,12 +18,12 @@
   Attr("layout: list(int)").Attr("table_names: list(string)").Attr("exchange: string")
 // The attribute of ops that send or receive floats: see FloatType.
 #define KERAS_SPARSE_WIRE_ATTR Attr("wire_dtype: string")
-// That of ops whose words may be in a GPU's memory: see BlockTensors.
+// The attribute of ops whose words may be in a GPU's memory: see BlockTensors.
 #define KERAS_SPARSE_WORD_ATTR Attr("W: {int32, float} = DT_INT32")
 
 namespace keras_sparse {
 
-// The shapes of a reply: blocks, `served_rows`, and what vectors follow them.
+// The shapes of a reply: blocks, `served_rows`, and the vectors after them.
 absl::Status ReplyShapes(tf::shape_inference::InferenceContext* c);
 
 // Reads these attributes in an op's constructor.
@@ -35,37 +35,37 @@ absl::Status ReadWireType(tf::OpKernelConstruction* ctx, FloatType* type);
 // Reads `input_tables`.
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables);
 
-// Blocks as ops give and get them: the words for other ranks or from them, how many are of each,
-// and the words of this rank's block for itself, which no exchange has to copy. Words are of
-// DT_INT32; in a GPU's memory of DT_FLOAT, as TensorFlow takes DT_INT32 to the CPU between
+// Blocks as inputs and outputs of ops: the words for or from other ranks, their number for each
+// rank, and the words of this rank's block for itself, which no exchange needs to copy. Words are
+// of DT_INT32; in a GPU's memory of DT_FLOAT, because TensorFlow moves DT_INT32 to the CPU between
 // functions.
 struct BlockTensors {
   tf::Tensor words;
-  tf::Tensor splits;  // none of the words is this rank's
+  tf::Tensor splits;  // 0 for this rank
   tf::Tensor own_words;
 
-  // Reads the inputs of these names.
+  // Reads the inputs with these names.
   absl::Status ReadInputs(tf::OpKernelContext* ctx);
-  // Makes them outputs `output` to `output + 2`.
+  // Sets them as outputs `output` to `output + 2`.
   void SetOutputs(tf::OpKernelContext* ctx, int output) const;
 };
 
-// The blocks of all ranks, which the tensors keep.
+// Returns the blocks of all ranks; the tensors own them.
 absl::Status ReadBlocks(const BlockTensors& tensors, const ExchangeLayout& layout,
                         std::vector<Block>* blocks);
-// The same of an op's inputs.
+// As above, from an op's inputs.
 absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                         std::vector<Block>* blocks);
 
 // The floats of such blocks, which follow the words of each.
 class ReceivedFloats {
  public:
-  // DataLoss unless each block has as many floats as `num_floats` says.
-  //   decodes  whether to make them float32, on the CPU
+  // Returns DataLoss unless each block has the number of floats in `num_floats`.
+  //   decodes  whether to convert them to float32, on the CPU
   absl::Status Read(const std::vector<Block>& blocks, int64_t header_words, FloatType type,
                     const std::vector<int64_t>& num_floats, bool decodes);
-  // Where those of each rank begin. They are to be read only, whatever the type says: replies are
-  // of one type for who writes and who reads them.
+  // Start of each rank's floats. Read-only, despite the type, because writers and readers of
+  // replies share one type.
   const std::vector<void*>& floats() const { return floats_; }
   FloatType type() const { return type_; }
 
@@ -76,15 +76,15 @@ class ReceivedFloats {
 };
 
 // The list inputs `positions`, `position_splits`, `scales` and `weights`, as KerasSparseRequestRows
-// gives them, with `reply_rows`.
+// returns them, with `reply_rows`.
 class CombinedInputs {
  public:
   absl::Status Read(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                     const std::vector<size_t>& tables, const std::vector<Combiner>& combiners);
   const std::vector<CombinedInput>& inputs() const { return inputs_; }
   const ResponseRows& rows() const { return *rows_; }
-  // The input `output_grads`: one of shape (num_bags, dim) for each input; or wider, and the
-  // input's begins with its one of `columns`.
+  // Reads the input `output_grads`: one of shape (num_bags, dim) per input, or a wider one in which
+  // the input's gradient starts at its entry of `columns`.
   absl::Status ReadGradients(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                              const std::vector<int64_t>& columns,
                              std::vector<GradientRows>* grads) const;
@@ -94,28 +94,30 @@ class CombinedInputs {
   std::unique_ptr<ResponseRows> rows_;
 };
 
-// Blocks that an op makes.
+// Blocks that an op creates.
 //
-// There are a power of two of words, of which the last ones mean nothing: to Horovod an exchange is
-// the same in each step if the shapes are, and ranks then agree on it in one message, not in six.
+// The number of words is a power of two, and the last ones are padding. Horovod treats an exchange
+// as the same in each step if its shapes are equal. Ranks then agree on it in one message, not in
+// six.
 class BlockOutputs {
  public:
-  //   memory  a GPU's that they are to be in, instead of the CPU's
+  //   memory  a GPU's, to use instead of host memory
   explicit BlockOutputs(const ExchangeLayout& layout, tf::Allocator* memory = nullptr)
       : layout_(layout), memory_(memory) {}
-  // ResourceExhausted for more words than ranks may send: see CheckNumWords.
+  // Returns ResourceExhausted for more words than ranks may send: see CheckNumWords.
   absl::Status Allocate(const std::vector<int64_t>& num_words);
-  // For an error that is the same for all ranks.
+  // Allocates blocks for an error that is the same for all ranks.
   absl::Status AllocateStatus(const Status& status);
-  // Writes it, too.
-  // REQUIRES: the CPU's memory
+  // As AllocateStatus, and writes the error.
+  // REQUIRES: host memory
   absl::Status SetStatus(const Status& status);
-  // Where the block of each rank begins.
+  // Returns the start of each rank's block.
   std::vector<Word*> Blocks();
-  // Makes blocks of header words and then floats, and says where the floats of each are to go.
+  // Allocates blocks of header words followed by floats, and returns the start of each block's
+  // floats.
   absl::Status AllocateFloats(int64_t header_words, FloatType type,
                               const std::vector<int64_t>& num_floats, std::vector<void*>* floats);
-  // The same where they are to go as float32, on the CPU, until they are encoded.
+  // As AllocateFloats, but the floats are float32, on the CPU, until EncodeFloats.
   absl::Status AllocateUncoded(int64_t header_words, FloatType type,
                                const std::vector<int64_t>& num_floats, std::vector<void*>* floats);
   void EncodeFloats(int64_t header_words, FloatType type, const std::vector<int64_t>& num_floats,
@@ -126,7 +128,7 @@ class BlockOutputs {
   const ExchangeLayout& layout_;
   tf::Allocator* const memory_;
   BlockTensors tensors_;
-  tf::Tensor uncoded_;  // floats, where the wire has others
+  tf::Tensor uncoded_;  // floats, if the wire has another type
 };
 
 }  // namespace keras_sparse

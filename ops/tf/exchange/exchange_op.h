@@ -1,4 +1,4 @@
-// What the kernels of an exchange between ranks begin with: their attributes.
+// Base classes of the kernels of an exchange between ranks, with their attributes.
 #ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_OP_H_
 #define KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_OP_H_
 
@@ -19,8 +19,8 @@ class ExchangeKernel : public Kernel {
     OP_REQUIRES_OK(ctx, ReadWireType(ctx, &wire_type_));
   }
 
-  // Makes blocks of what has failed here: they carry the error to all ranks, which wait for what
-  // was to be in them.
+  // Creates blocks for an error of this rank: they carry the error to all ranks, which wait for the
+  // blocks.
   absl::Status SendError(const Status& error, ExchangePlace* place, BlockOutputs* blocks) const {
     TF_RETURN_IF_ERROR(blocks->AllocateStatus(error));
     return ToTf(place->WriteErrors(layout_, error, blocks->Blocks()));
@@ -30,7 +30,7 @@ class ExchangeKernel : public Kernel {
   FloatType wire_type_ = FloatType::kFloat32;
 };
 
-// One of these that looks at the inputs of a lookup.
+// An exchange kernel that reads the inputs of a lookup.
 template <typename Kernel>
 class InputsExchangeKernel : public ExchangeKernel<Kernel> {
  protected:
@@ -44,8 +44,8 @@ class InputsExchangeKernel : public ExchangeKernel<Kernel> {
     return inputs->Read(ctx, this->layout_, input_tables_, combiners_);
   }
 
-  // Reads the inputs and the replies of all ranks to them. First of all the error that a rank has
-  // sent in the place of a reply, as the inputs make no sense then.
+  // Reads the inputs and the replies of all ranks. First returns the error that a rank has sent in
+  // place of a reply, because the inputs are meaningless then.
   absl::Status ReadReplies(tf::OpKernelContext* ctx, ExchangePlace* place, CombinedInputs* inputs,
                            ReceivedFloats* replies) const {
     std::vector<Block> blocks;

@@ -8,7 +8,7 @@
 namespace keras_sparse {
 namespace {
 
-// With the threads of an op.
+// Uses the threads of an op.
 class OfOp : private TfExecutor, public ExchangeOnCpu {
  public:
   explicit OfOp(tf::OpKernelContext* ctx) : TfExecutor(ctx), ExchangeOnCpu(this) {}

@@ -1,4 +1,4 @@
-// Who computes what ranks send each other, and in whose memory it is.
+// ExchangePlace: computes the data that ranks exchange, on the CPU or on a GPU.
 #ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_PLACE_H_
 #define KERAS_SPARSE_OPS_TF_EXCHANGE_EXCHANGE_PLACE_H_
 
@@ -16,21 +16,21 @@
 
 namespace keras_sparse {
 
-// The CPU, or the GPU that an op runs on: then blocks of rows and of gradients are in its memory,
-// outputs and their gradients too, and all else is in the CPU's.
+// The CPU, or the GPU that an op runs on. On a GPU, blocks of rows and of gradients, outputs and
+// their gradients are in its memory; all else is in host memory.
 //
-// Each method is what is named so in the core, for the one or the other.
+// Each method calls the core's function of the same name for this place.
 class ExchangePlace {
  public:
   using Columns = std::vector<std::vector<ResponseColumns>>;
 
-  // Of an op.
+  // Returns the place of an op.
   static absl::Status Of(tf::OpKernelContext* ctx, std::unique_ptr<ExchangePlace>* place);
 
   virtual ~ExchangePlace() = default;
-  // Of blocks and outputs. Null for the CPU's.
+  // The allocator of blocks and outputs. Null for host memory.
   tf::Allocator* memory() const { return memory_; }
-  // A GPU computes with floats as they travel; for the CPU they are made float32.
+  // A GPU computes with floats of the wire's type; for the CPU they are converted to float32.
   bool is_gpu() const { return memory_ != nullptr; }
 
   virtual Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks) = 0;
@@ -39,7 +39,7 @@ class ExchangePlace {
                              const std::vector<Word*>& blocks) = 0;
   // Fills memory with zeros.
   virtual Status Clear(void* memory, int64_t bytes) = 0;
-  // LookupRowsToHost or LookupRowsFromHost.
+  // Calls LookupRowsToHost or LookupRowsFromHost.
   virtual Status Lookup(const std::vector<LookupRequest>& requests) = 0;
   virtual Status CombineRows(const ExchangeLayout& layout, const Columns& columns,
                              const std::vector<CombinedInput>& inputs,
@@ -65,7 +65,7 @@ class ExchangePlace {
 
 class ExchangeOnCpu : public ExchangePlace {
  public:
-  // The executor must outlive it.
+  // The executor must outlive the object.
   explicit ExchangeOnCpu(Executor* executor) : ExchangePlace(nullptr), executor_(executor) {}
 
   Status CheckBlocks(const ExchangeLayout& layout, const std::vector<Block>& blocks) override;
@@ -93,7 +93,7 @@ class ExchangeOnCpu : public ExchangePlace {
   Executor* const executor_;
 };
 
-// In builds for GPUs, what makes the place of an op that runs on one.
+// In builds for GPUs, creates the place of an op that runs on a GPU.
 using MakeExchangeOnGpu = absl::Status (*)(tf::OpKernelContext* ctx,
                                            std::unique_ptr<ExchangePlace>* place);
 MakeExchangeOnGpu& make_exchange_on_gpu();

@@ -1,4 +1,5 @@
-// KerasSparseGatherGradients: gradients that ranks sent -> those of each of this rank's tables.
+// KerasSparseGatherGradients: the gradients received from ranks -> the gradients of each of this
+// rank's tables.
 #include <memory>
 #include <vector>
 
@@ -19,7 +20,8 @@ REGISTER_OP("KerasSparseGatherGradients")
     .Input("own_words: W")
     .Input("served_rows: int64")
     .Output("grads: P * float")
-    // A rank without tables has no use for it, but the others wait for its gradients.
+    // Stateful, because a rank without tables has no use for the output, but the others wait for
+    // its gradients.
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
       std::vector<int64_t> dims;

@@ -1,4 +1,4 @@
-// KerasSparseRequestRows: ids of many inputs -> what to ask each rank for.
+// KerasSparseRequestRows: the ids of many inputs -> the requests for each rank.
 #include <vector>
 
 #include "ops/tf/binding/kernel.h"

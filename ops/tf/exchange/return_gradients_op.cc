@@ -1,5 +1,5 @@
-// KerasSparseReturnGradients: gradients of the outputs of many inputs -> what each rank gets of
-// them.
+// KerasSparseReturnGradients: the gradients of the outputs of many inputs -> the gradients for each
+// rank.
 #include <memory>
 #include <vector>
 
@@ -15,7 +15,7 @@ REGISTER_OP("KerasSparseReturnGradients")
     .KERAS_SPARSE_LAYOUT_ATTRS.KERAS_SPARSE_WIRE_ATTR.KERAS_SPARSE_WORD_ATTR
     .Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
-    // The first column of each input's gradient in its `output_grads`, where that has more.
+    // The first column of each input's gradient in its `output_grads`, if that has more columns.
     .Attr("columns: list(int) = []")
     .Attr("scale: float")
     .Input("output_grads: N * T")
@@ -70,7 +70,7 @@ class ReturnGradientsOp : public InputsExchangeOp {
       return blocks->AllocateUncoded(kHeaderWords, wire_type_, num_floats, floats);
     }
     TF_RETURN_IF_ERROR(blocks->AllocateFloats(kHeaderWords, wire_type_, num_floats, floats));
-    // The kernel writes rows that have a gradient; what fills words up is sent, too.
+    // The kernel writes only rows with a gradient, but padding is sent too.
     for (const tf::Tensor* each : {&blocks->tensors().words, &blocks->tensors().own_words}) {
       TF_RETURN_IF_ERROR(
           ToTf(place->Clear(each->data(), static_cast<int64_t>(each->TotalBytes()))));

@@ -1,4 +1,4 @@
-// KerasSparseServeRows: what ranks ask for -> the rows of this rank's tables.
+// KerasSparseServeRows: the requests of ranks -> the rows of this rank's tables.
 #include <memory>
 #include <vector>
 

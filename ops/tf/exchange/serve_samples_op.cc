@@ -1,5 +1,5 @@
-// KerasSparseServeSamples: this rank's rows of a whole batch -> what each rank gets of them, as
-// KerasSparseServeRows gives the rows that are asked for.
+// KerasSparseServeSamples: this rank's rows of a whole batch -> the rows for each rank, in the form
+// of KerasSparseServeRows.
 #include <algorithm>
 #include <vector>
 
@@ -13,8 +13,8 @@ REGISTER_OP("KerasSparseServeSamples")
     .Attr("N: int >= 0")
     .KERAS_SPARSE_LAYOUT_ATTRS
     .KERAS_SPARSE_WIRE_ATTR
-    // Of the layout's own parts, as they were given: the error for one outside of its table goes to
-    // all ranks in the place of rows.
+    // The ids of the layout's own parts, unchanged: the error for an id outside its table is sent
+    // to all ranks in place of rows.
     .Input("ids: N * int64")
     .Input("rows: N * float")
     .Output("reply: int32")
@@ -33,7 +33,7 @@ class ServeSamplesOp : public ExchangeOp {
     const auto num_ranks = static_cast<int64_t>(layout_.num_ranks);
     OP_REQUIRES_OK(ctx, ctx->allocate_output(3, {num_parts, num_ranks}, &served_rows));
     BlockOutputs reply(layout_);
-    int64_t num_served = 0;  // samples of each rank
+    int64_t num_served = 0;  // samples per rank
     const Status status = FromTf(MakeReply(ctx, &reply, &num_served));
     if (!status.ok()) OP_REQUIRES_OK(ctx, reply.SetStatus(status));
     std::fill_n(served_rows->flat<int64_t>().data(), served_rows->NumElements(), num_served);

@@ -1,4 +1,4 @@
-// Ops of gradients that ranks send each other as they are.
+// Ops of gradients that ranks send each other without changes.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace keras_sparse {
 
-// KerasSparsePackSlices: gradients of the rows of several tables -> one buffer to gather.
+// KerasSparsePackSlices: the gradients of the rows of several tables -> one buffer to gather.
 REGISTER_OP("KerasSparsePackSlices")
     .Attr("N: int >= 1")
     .Attr("scale: float")
@@ -53,7 +53,7 @@ class PackSlicesOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparsePackSlices").Device(tf::DEVICE_CPU), PackSlicesOp);
 
-// KerasSparseUnpackSlices: the gathered buffers of KerasSparsePackSlices -> gradients of rows.
+// KerasSparseUnpackSlices: the gathered buffers of KerasSparsePackSlices -> the gradients of rows.
 REGISTER_OP("KerasSparseUnpackSlices")
     .Attr("N: int >= 1")
     .Attr("widths: list(int)")

@@ -1,5 +1,5 @@
-// KerasSparse>BeginWait, KerasSparse>EndWait: pass tensors on, to what waits for other ranks and
-// from it, and keep a book of the calls that wait. KerasSparse>Waits reads it.
+// KerasSparse>BeginWait, KerasSparse>EndWait: pass tensors through, before and after an op that
+// waits for other ranks, and record the waiting calls. KerasSparse>Waits reads the records.
 #include <chrono>
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@ absl::Status SameShapes(tf::shape_inference::InferenceContext* c) {
   return absl::OkStatus();
 }
 
-// The calls under way, by name. All methods may overlap.
+// The waiting calls, by name. All methods may overlap.
 class WaitBook {
  public:
   struct Wait {
@@ -55,8 +55,8 @@ class WaitBook {
 
 }  // namespace
 
-// None of both is stateful: a function would let each wait for the one before, and a rank that
-// sends in another order than others wait for good.
+// Both are stateless: in a function a stateful op would wait for the one before, and ranks that
+// send in different orders would deadlock.
 REGISTER_OP("KerasSparse>BeginWait")
     .Attr("call: string")
     .Attr("T: list(type) >= 1")
@@ -71,7 +71,7 @@ REGISTER_OP("KerasSparse>EndWait")
     .Output("same: T")
     .SetShapeFn(SameShapes);
 
-// The names of the calls under way, how many began before each, and for how long each has waited.
+// The names of the waiting calls, how many began before each, and for how long each has waited.
 REGISTER_OP("KerasSparse>Waits")
     .Output("calls: string")
     .Output("numbers: int64")
@@ -98,7 +98,7 @@ class WaitOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparse>BeginWait").Device(tf::DEVICE_CPU), WaitOp);
 REGISTER_KERNEL_BUILDER(Name("KerasSparse>EndWait").Device(tf::DEVICE_CPU), WaitOp);
-// Gradients stay where they are, for a Horovod that takes them from there.
+// Gradients stay in place, for a Horovod that reads them there.
 const std::vector<tf::DataType> kFloatTypes = {tf::DT_FLOAT, tf::DT_HALF, tf::DT_BFLOAT16,
                                                tf::DT_DOUBLE};
 REGISTER_KERNEL_BUILDER(

@@ -1,5 +1,5 @@
-// KerasSparseAgreeOnLookup: what ranks told each other first in a step -> how they go on, the same
-// on all of them.
+// KerasSparseAgreeOnLookup: the first messages of ranks in a step -> how the step continues, the
+// same on all ranks.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -14,12 +14,13 @@ REGISTER_OP("KerasSparseAgreeOnLookup")
     .Input("words: int32")
     .Input("splits: int32")
     .Input("own_words: int32")
-    // 0: all ranks use what was staged. 1: these were the requests. 2: neither is true of all.
+    // 0: all ranks use their staged lookups. 1: the messages were the requests. 2: neither holds
+    // for all.
     .Output("outcome: int32")
     .SetShapeFn(tf::shape_inference::ScalarShape);
 
-// To TensorFlow it has no effects, which would make it wait for the like of other exchanges; its
-// output decides what is done next, so that it is computed all the same.
+// Stateless, because TensorFlow would make a stateful op wait for those of other exchanges; its
+// output decides the next step, so it is computed in any case.
 class AgreeOnLookupOp : public tf::OpKernel {
  public:
   explicit AgreeOnLookupOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {

@@ -1,7 +1,7 @@
-// KerasSparseBeginLookup: ids of many inputs -> what ranks tell each other first in a step.
+// KerasSparseBeginLookup: the ids of many inputs -> the first messages of ranks in a step.
 //
-// If a stage has had the request's round, that is the rows that others need, as they asked for them
-// ahead, and that this rank did so too. If not, it is the request.
+// If a stage has had the request's round, the message contains the rows that other ranks have
+// requested ahead, and says that this rank's lookup is staged too. Otherwise it is the request.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -25,7 +25,7 @@ REGISTER_OP("KerasSparseBeginLookup")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
-    // The request, as of KerasSparseRequestRows.
+    // The request, as from KerasSparseRequestRows.
     .Output("words: int32")
     .Output("splits: int32")
     .Output("own_words: int32")
@@ -33,7 +33,7 @@ REGISTER_OP("KerasSparseBeginLookup")
     .Output("positions: N * int32")
     .Output("position_splits: N * int64")
     .Output("scales: N * float")
-    // What goes to the other ranks first.
+    // The first message to the other ranks.
     .Output("first_words: int32")
     .Output("first_splits: int32")
     .Output("first_own_words: int32")
@@ -47,8 +47,8 @@ REGISTER_OP("KerasSparseBeginLookup")
       return absl::OkStatus();
     });
 
-// It does not wait for a round on a thread of TensorFlow's, of which there may be one only: the
-// exchange of the round needs it.
+// Does not wait for a round on a thread of TensorFlow's, because there may be only one, which the
+// exchange of the round needs.
 class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
  public:
   explicit BeginLookupOp(tf::OpKernelConstruction* ctx) : InputsExchangeKernel(ctx) {
@@ -114,7 +114,7 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     return Serve(parts, step, &executor, first);
   }
 
-  // More than one lookup may be alike, or an iterator was left: the oldest first.
+  // Several lookups may be equal, or an iterator was abandoned: takes the oldest first.
   Status TakePrepared(const std::vector<RequestInput>& inputs, LookupStep* step) const {
     PrefetchBuffer& area = *step->area.area;
     const Fingerprint fingerprint = FingerprintOf(layout_, inputs);
@@ -132,7 +132,8 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     return Status::Ok();
   }
 
-  // Makes the first blocks of a request that has had its round: what others get for theirs.
+  // Creates the first blocks of a request that has had its round: the rows for the others'
+  // requests.
   Status Serve(const LocalSlices& parts, LookupStep* step, Executor* executor,
                BlockTensors* first) const {
     PrefetchExchange& exchange = *step->prepared->exchange;
@@ -164,8 +165,8 @@ class BeginLookupOp : public InputsExchangeKernel<tf::AsyncOpKernel> {
     return Status::Ok();
   }
 
-  // What each rank has asked for in the round where it is expected. Returns how many updates the
-  // rows that were read for them have missed; -1 if they must not be used, or there is nothing.
+  // Finds each rank's request in the round where it is expected. Returns how many updates the rows
+  // read for them have missed; -1 if they must not be used, or if there are none.
   static int64_t FindAsked(const LocalSlices& parts, const PrefetchExchange& exchange,
                            const LookupStep& step, std::vector<Block>* asked) {
     std::vector<int64_t> versions;

@@ -1,11 +1,12 @@
-// Ops that make what lookups over ranks are prefetched with.
+// Ops that create the objects for prefetching lookups over ranks.
 #include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange_prefetch/prefetch_exchange.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace keras_sparse {
 
-// KerasSparseCreateExchangeArea: tables -> where lookups over ranks in them wait for their steps.
+// KerasSparseCreateExchangeArea: tables -> the area in which lookups over ranks wait for their
+// steps.
 REGISTER_OP("KerasSparseCreateExchangeArea")
     .Attr("P: int >= 0")
     .Input("handles: P * resource")
@@ -16,7 +17,7 @@ REGISTER_OP("KerasSparseCreateExchangeArea")
 static absl::Status ComputeCreateExchangeArea(tf::OpKernelContext* ctx) {
   TableList tables;
   TF_RETURN_IF_ERROR(tables.ReadOfAnyDevice(ctx));
-  // Its counts are then in the statistics of that table.
+  // The first table's statistics then include the area's counts.
   auto area = std::make_shared<ExchangeArea>(ExchangeArea{
       tables.size() > 0 ? tables.prefetch_buffer(0) : std::make_shared<PrefetchBuffer>(),
       std::make_shared<StepClock>()});
@@ -60,7 +61,7 @@ class CreateExchangeStageOp : public tf::OpKernel {
     exchange->wire_type = wire_type_;
     exchange->reads_rows = reads_rows_;
     exchange->number = number_;
-    // One thread, as a rank's lookups have their rounds one after the other.
+    // One thread, because a rank's lookups have their rounds one after the other.
     std::shared_ptr<LookupPrefetcher> stage;
     OP_REQUIRES_OK(ctx, ToTf(LookupPrefetcher::Open({1, capacity_}, &stage)));
     exchange->stage = stage;

@@ -1,4 +1,4 @@
-// The lookups of one layer that are made ready by exchanges with other ranks.
+// PrefetchExchange: the lookups of one layer that are prepared by exchanges with other ranks.
 #ifndef KERAS_SPARSE_OPS_TF_EXCHANGE_PREFETCH_PREFETCH_EXCHANGE_H_
 #define KERAS_SPARSE_OPS_TF_EXCHANGE_PREFETCH_PREFETCH_EXCHANGE_H_
 
@@ -19,26 +19,27 @@
 
 namespace keras_sparse {
 
-// What the lookups of an exchange share, whatever stage makes them ready.
+// State that the lookups of an exchange share, whichever stage prepares them.
 struct ExchangeArea {
   std::shared_ptr<PrefetchBuffer> area;
   std::shared_ptr<StepClock> clock;
 };
 
-// What ranks sent each other in a round.
+// The data that ranks have sent each other in a round.
 class RoundContent : public PrefetchRounds::Content {
  public:
-  RowRequestTensors request;  // this rank's; nothing if it has no lookup in the round
+  RowRequestTensors request;  // this rank's; empty if it has no lookup in the round
   BlockTensors received;
-  std::vector<Block> asked;  // of each rank, in `received`
+  std::vector<Block> asked;  // each rank's request, in `received`
   std::vector<StagedRecords::Hold> holds;
-  // Where rows are read ahead: those for this rank, and what its tables were when it read others'.
+  // If rows are read ahead: the rows for this rank, and the versions of its tables when it read
+  // others' rows.
   BlockTensors reply;
   std::vector<int64_t> versions;
   std::vector<uint32_t> num_updates;
 };
 
-// Rounds, and what is done in them.
+// The rounds, and the work of each round.
 struct PrefetchExchange {
   PrefetchExchange(const ExchangeLayout& the_layout, ExchangeArea the_area)
       : layout(the_layout),
@@ -52,12 +53,12 @@ struct PrefetchExchange {
   int64_t number = 0;  // among the stages of its exchange, the same on all ranks
   std::weak_ptr<LookupPrefetcher> stage;
   PrefetchRounds rounds;
-  std::shared_ptr<RoundContent> content;  // the courier's alone: of the round it is in
+  std::shared_ptr<RoundContent> content;  // of the courier's current round; used by it alone
 
-  // What the headers of a round's requests say, so that ranks see that their modes are the same.
+  // The header of a round's requests, by which ranks see that their modes are equal.
   Preparation header() const;
 
-  // Updates of a table that rows may have missed when they are used.
+  // Maximum number of a table's updates that rows may have missed when they are used.
   int64_t max_staleness() const;
 };
 
@@ -69,30 +70,30 @@ class PreparedRequest : public StagedRows {
   std::shared_ptr<RoundContent> content;
 };
 
-// What the ops of a step hand on, from its first exchange on.
+// The state that the ops of a step pass on, starting with its first exchange.
 struct LookupStep {
   std::unique_ptr<StepClock::Waiting> waiting;
   ExchangeArea area;
-  std::unique_ptr<PreparedRequest> prepared;  // null if nothing is
+  std::unique_ptr<PreparedRequest> prepared;  // null if no lookup is prepared
   PrefetchRounds::Expectation expected;
-  ServedIds served;  // that ranks asked for in the rounds that are expected
+  ServedIds served;  // requested by ranks in the expected rounds
   int64_t waited_ns = 0;
   int64_t hidden_ns = 0;
 };
 
-// It, as a tensor.
+// A LookupStep as a tensor.
 struct LookupStepVariant {
   std::shared_ptr<LookupStep> step;
 
   static absl::Status Read(tf::OpKernelContext* ctx, std::shared_ptr<LookupStep>* step);
   tf::Tensor ToTensor() const;
-  // What TensorFlow asks of a variant; it never leaves the process.
+  // Required of a variant by TensorFlow; it never leaves the process.
   std::string TypeName() const { return "keras_sparse::LookupStep"; }
   void Encode(tf::VariantTensorData* data) const { data->set_type_name(TypeName()); }
   bool Decode(const tf::VariantTensorData& /*data*/) { return false; }
 };
 
-// The stage's own resource: it ends with the last handle to it.
+// The stage's own resource: the last handle to it stops the stage.
 class ExchangeStageResource : public tf::ResourceBase {
  public:
   ExchangeStageResource(std::shared_ptr<LookupPrefetcher> stage,
@@ -111,10 +112,10 @@ class ExchangeStageResource : public tf::ResourceBase {
   std::shared_ptr<PrefetchExchange> exchange_;
 };
 
-// Of the inputs of a lookup over ranks.
+// Fingerprint of the inputs of a lookup over ranks.
 Fingerprint FingerprintOf(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs);
 
-// Notes what own tables are now.
+// Reads the current versions and numbers of updates of own tables.
 void SeeTables(const LocalSlices& parts, std::vector<int64_t>* versions,
                std::vector<uint32_t>* num_updates);
 

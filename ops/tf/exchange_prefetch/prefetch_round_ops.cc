@@ -1,6 +1,6 @@
-// What a courier does in a round, op by op: KerasSparseNextRound, an exchange,
-// KerasSparseServeRound, where rows are read one more exchange, and KerasSparseEndRound.
-// KerasSparseCloseRounds ends them with those of the other ranks, KerasSparseFailRounds at once.
+// The ops of a courier's round, in order: KerasSparseNextRound, an exchange, KerasSparseServeRound,
+// one more exchange if rows are read, and KerasSparseEndRound. KerasSparseCloseRounds ends the
+// rounds together with the other ranks, KerasSparseFailRounds at once.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -21,7 +21,7 @@ REGISTER_OP("KerasSparseNextRound")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::UnknownShape);
 
-// Returns when this rank is to take part in the next round, or there are no more.
+// Returns when this rank should take part in the next round, or when there are no more rounds.
 static absl::Status ComputeNextRound(tf::OpKernelContext* ctx) {
   std::shared_ptr<PrefetchExchange> courier;
   TF_RETURN_IF_ERROR(FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
@@ -55,7 +55,7 @@ REGISTER_OP("KerasSparseServeRound")
     .Output("reply: int32")
     .Output("reply_splits: int32")
     .Output("own_reply: int32")
-    // Whether it was the last one, as the stages of all ranks have ended, or one has failed.
+    // Whether it was the last round, because the stages of all ranks have ended, or one has failed.
     .Output("is_last: bool")
     .SetIsStateful()
     .SetShapeFn([](tf::shape_inference::InferenceContext* c) {
@@ -64,7 +64,7 @@ REGISTER_OP("KerasSparseServeRound")
       return absl::OkStatus();
     });
 
-// Makes the rows ready that other ranks asked this one for.
+// Prepares the rows that other ranks request from this one.
 class ServeRoundOp : public tf::OpKernel {
  public:
   explicit ServeRoundOp(tf::OpKernelConstruction* ctx) : OpKernel(ctx) {
@@ -82,7 +82,7 @@ class ServeRoundOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, parts.Check(exchange.layout, handles));
     OP_REQUIRES_OK(ctx, content.received.ReadInputs(ctx));
     OP_REQUIRES_OK(ctx, ReadBlocks(content.received, exchange.layout, &content.asked));
-    // What is wrong with these is seen by all ranks alike.
+    // All ranks alike see errors in these blocks.
     Status status = CheckBlocks(exchange.layout, content.asked);
     if (status.ok()) status = CheckHeaders(exchange, content.asked);
     if (!status.ok()) exchange.rounds.Fail(status);
@@ -120,7 +120,7 @@ class ServeRoundOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ToTf(GatheredRows::Create(exchange.layout, content->asked, &served)));
     TF_RETURN_IF_ERROR(ids.Make(exchange.layout, *served, pools_));
     Status status = PrefetchRecords(parts, ids, &content->holds);
-    // Without rows, what cannot be read is the error of the step, which reads it again.
+    // Without rows, an unreadable record is the error of the step, which reads it again.
     if (!exchange.reads_rows) return reply->SetStatus(Status::Ok());
     InlineExecutor executor;
     ExchangeOnCpu place(&executor);
@@ -156,7 +156,7 @@ REGISTER_OP("KerasSparseEndRound")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-// Takes the rows that came, if they are read, and ends the round.
+// Keeps the received rows, if rows are read, and ends the round.
 static absl::Status ComputeEndRound(tf::OpKernelContext* ctx) {
   std::shared_ptr<PrefetchExchange> courier;
   TF_RETURN_IF_ERROR(FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
@@ -174,8 +174,8 @@ REGISTER_OP("KerasSparseCloseRounds")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-// Ends the stage, as its last handle would: the courier goes on until those of all ranks have
-// ended.
+// Ends the stage, as its last handle would: the courier continues until the stages of all ranks
+// have ended.
 static absl::Status ComputeCloseRounds(tf::OpKernelContext* ctx) {
   std::shared_ptr<PrefetchExchange> courier;
   TF_RETURN_IF_ERROR(FindOwned(ctx, tf::HandleFromInput(ctx, 0), &courier));
@@ -189,7 +189,7 @@ REGISTER_KERNEL_BUILDER(Name("KerasSparseCloseRounds").Device(tf::DEVICE_CPU),
 REGISTER_OP("KerasSparseFailRounds")
     .Attr("message: string")
     .Input("courier: resource")
-    // What tells the other ranks of it, in the place of ids or rows.
+    // The message that tells the other ranks, in place of ids or rows.
     .Output("words: int32")
     .Output("splits: int32")
     .Output("own_words: int32")

@@ -1,4 +1,5 @@
-// KerasSparseStageRequests: a lookup of a batch -> on its way to the other ranks.
+// KerasSparseStageRequests: hands the lookups of a batch to a stage, which sends them to the other
+// ranks.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,7 +14,7 @@ REGISTER_OP("KerasSparseStageRequests")
     .Attr("N: int >= 1")
     .Attr("input_tables: list(int)")
     .Attr("combiners: list(string)")
-    // How many of the inputs belong to each lookup, one after the other.
+    // How many of the inputs belong to each lookup, in order.
     .Attr("lookup_sizes: list(int)")
     .Input("stage: resource")
     .Input("batch: int64")
@@ -38,7 +39,8 @@ class StageRequestsOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ReadBatchNumber(ctx, &batch));
     std::vector<RequestInput> inputs;
     OP_REQUIRES_OK(ctx, ReadRequestInputs(ctx, input_tables_, combiners_, false, &inputs));
-    // What the inputs point to. Not the stage's own handle, with which it would keep itself alive.
+    // Keeps the buffers of the inputs valid. Excludes the stage's own handle, which would keep the
+    // stage alive.
     const auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 2; i < ctx->num_inputs(); ++i) tensors->push_back(ctx->input(i));
     std::vector<std::shared_ptr<StagedLookup>> lookups;

@@ -1,5 +1,5 @@
-// KerasSparseStagedReply: a lookup that all ranks have staged -> the rows for it, and what this
-// rank served for others, as KerasSparseServeRows and the exchange after it give them.
+// KerasSparseStagedReply: a lookup that all ranks have staged -> its rows, and the rows that this
+// rank served to others, in the form of KerasSparseServeRows and the following exchange.
 #include <memory>
 
 #include "ops/tf/binding/kernel.h"
@@ -10,11 +10,11 @@ namespace keras_sparse {
 
 REGISTER_OP("KerasSparseStagedReply")
     .Attr("P: int >= 0")
-    // For TensorFlow to see which branch of a `tf.cond` this is in. Without, it would let the op
-    // wait for others of its kind, and ranks with another order would wait for each other.
+    // Lets TensorFlow see the branch of a `tf.cond` that contains this op. Otherwise TensorFlow
+    // would make the op wait for others of its kind, and ranks with another order would deadlock.
     .Input("area: resource")
     .Input("step: variant")
-    // What came first in the step.
+    // The first message of the step.
     .Input("words: int32")
     .Input("splits: int32")
     .Input("own_words: int32")

@@ -1,4 +1,4 @@
-// The place on a GPU of what ranks exchange. Linked where there are kernels for one.
+// The place of an exchange on a GPU. Linked in builds with kernels for a GPU.
 #include <memory>
 #include <vector>
 
@@ -32,7 +32,7 @@ class ExchangeOnGpu : public ExchangePlace {
       return InvalidArgument("rows that a GPU sends must be in its memory. Received: table '" +
                              each.table->name() + "', which is not");
     }
-    InlineExecutor executor;  // of no requests
+    InlineExecutor executor;  // for no requests
     return LookupRowsFromHost(requests, &executor);
   }
   Status CombineRows(const ExchangeLayout& layout, const Columns& columns,
@@ -62,7 +62,7 @@ class ExchangeOnGpu : public ExchangePlace {
   }
 
  private:
-  // Nobody waits for what was given last.
+  // No later call waits for the last kernels.
   Status Given(const Status& status) { return status.ok() ? device_->CheckStarted() : status; }
 
   const std::shared_ptr<Device> device_;

@@ -1,5 +1,5 @@
-// MergeGradientsOp on a GPU. Linked where there are kernels for one: TensorFlow puts an op that has
-// no table on a GPU wherever there is a kernel for that.
+// MergeGradientsOp on a GPU. Linked in builds with kernels for a GPU: TensorFlow places an op
+// without tables on a GPU if a kernel is registered for it.
 #include <memory>
 #include <vector>
 

@@ -46,7 +46,7 @@ absl::Status TakePrefetchedRows(PrefetchBuffer* area, std::vector<LookupRequest>
   Fingerprint fingerprint;
   TF_RETURN_IF_ERROR(ToTf(FingerprintOfStep(*requests, &fingerprint)));
   std::vector<uint32_t> num_updates(requests->size());
-  // More than one if batches are alike, or an iterator was left: the oldest first.
+  // Several if batches are equal, or an iterator was abandoned: takes the oldest first.
   while (const std::shared_ptr<StagedLookup> lookup = area->Take(fingerprint)) {
     std::unique_ptr<StagedRows> rows;
     int64_t waited_ns = 0;

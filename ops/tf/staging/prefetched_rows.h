@@ -1,4 +1,4 @@
-// What a LookupPrefetcher makes ready for the op KerasSparseLookup.
+// PrefetchedRows: what a LookupPrefetcher prepares for the op KerasSparseLookup.
 #ifndef KERAS_SPARSE_OPS_TF_STAGING_PREFETCHED_ROWS_H_
 #define KERAS_SPARSE_OPS_TF_STAGING_PREFETCHED_ROWS_H_
 
@@ -15,7 +15,7 @@
 
 namespace keras_sparse {
 
-// A stage as TensorFlow holds it: it stops with the last handle to it.
+// A stage as a resource of TensorFlow: the last handle to it stops the stage.
 class LookupPrefetcherResource : public tf::ResourceBase {
  public:
   explicit LookupPrefetcherResource(std::shared_ptr<LookupPrefetcher> stage)
@@ -28,35 +28,36 @@ class LookupPrefetcherResource : public tf::ResourceBase {
   std::shared_ptr<LookupPrefetcher> stage_;
 };
 
-// Of the records below the first tier, that they are staged; and, where a step may use rows that
-// have missed updates, the output of the lookup.
+// Holds the staged records of lower tiers; and, if a step may use rows that have missed updates,
+// the outputs of the lookup.
 class PrefetchedRows : public StagedRows {
  public:
   // Stages the records of a lookup that are in lower tiers.
   Status PrefetchRecords(const std::vector<LookupRequest>& requests);
   // Does the lookup.
-  //   requests       of PlanRows
+  //   requests       from PlanRows
   //   max_staleness  how many updates of a table its rows may have missed when they are used
-  //   memory         of OutputMemory
+  //   memory         from OutputMemory
   Status Read(std::vector<LookupRequest> requests, int64_t max_staleness, tf::Allocator* memory);
 
   bool has_outputs() const { return !outputs_.empty(); }
   const std::vector<tf::Tensor>& outputs() const { return outputs_; }
-  // Updates that the outputs have missed, the most of any table. -1 if they must not be used: they
-  // have missed too many, or a change that is no update, as by new weights.
-  //   requests  with the tables' versions and numbers of updates as they are now
+  // Returns how many updates the outputs have missed, the maximum of all tables. Returns -1 if they
+  // must not be used: they have missed too many updates, or another change, such as new weights.
+  //   requests  with the current versions and numbers of updates of the tables
   int64_t Staleness(const std::vector<LookupRequest>& requests) const;
 
  private:
   std::vector<StagedRecords::Hold> holds_;
   std::vector<tf::Tensor> outputs_;
-  std::vector<uint32_t> num_updates_;  // that each table had had
+  std::vector<uint32_t> num_updates_;  // of each table at the lookup
   std::vector<int64_t> versions_;      // of the tables
   int64_t max_staleness_ = 0;
 };
 
-// Takes what was made ready for a lookup, and counts what became of it. Null if nothing was, or its
-// rows must not be used any more. If it has outputs the requests have the tables' versions.
+// Takes the prepared rows of a lookup, and counts the result. Returns null if there are none, or if
+// they must not be used any more. If they have outputs, sets the versions of the tables in
+// `requests`.
 //   area  of the lookup's first table
 absl::Status TakePrefetchedRows(PrefetchBuffer* area, std::vector<LookupRequest>* requests,
                                 std::unique_ptr<PrefetchedRows>* ready);

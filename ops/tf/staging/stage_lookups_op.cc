@@ -1,4 +1,4 @@
-// KerasSparseStageLookups: the lookups of a batch -> on their way, for KerasSparseLookup to use.
+// KerasSparseStageLookups: hands the lookups of a batch to a stage, for KerasSparseLookup to use.
 #include <vector>
 
 #include "ops/tf/binding/kernel.h"
@@ -12,9 +12,9 @@ namespace keras_sparse {
 REGISTER_OP("KerasSparseStageLookups")
     .Attr("N: int >= 1")
     .Attr("combiners: list(string)")
-    // How many of the tables belong to each lookup, one after the other.
+    // How many of the tables belong to each lookup, in order.
     .Attr("lookup_sizes: list(int)")
-    // Whether the rows of each lookup's tables lie side by side in one output, and its type.
+    // Whether the rows of each lookup's tables are side by side in one output, and its type.
     .Attr("are_joined: list(bool)")
     .Attr("out_types: list({float, half, bfloat16})")
     // Whether to do the lookups, for steps that may use rows that have missed updates.
@@ -51,7 +51,7 @@ class StageLookupsOp : public tf::OpKernel {
     BagInputs bags;
     OP_REQUIRES_OK(ctx, inputs->tables.Read(ctx));
     OP_REQUIRES_OK(ctx, bags.Read(ctx, combiners_));
-    // Not the stage's own handle, with which the stage would keep itself alive.
+    // Excludes the stage's own handle, which would keep the stage alive.
     for (const char* name : {"ids", "row_splits", "weights"}) {
       tf::OpInputList list;
       OP_REQUIRES_OK(ctx, ctx->input_list(name, &list));
@@ -74,14 +74,14 @@ class StageLookupsOp : public tf::OpKernel {
   }
 
  private:
-  // What a lookup's pointers point to.
+  // Owns the buffers of a lookup's pointers.
   struct Inputs {
     TableList tables;
     std::vector<tf::Tensor> tensors;
   };
 
-  //   first   the lookup's first table, by its place among the inputs
-  //   memory  of OutputMemory
+  //   first   the lookup's first table, by its position among the inputs
+  //   memory  from OutputMemory
   std::shared_ptr<StagedLookup> MakeLookup(int64_t batch, std::shared_ptr<Inputs> inputs,
                                            size_t first, std::vector<LookupRequest> requests,
                                            std::weak_ptr<LookupPrefetcher> stage,
@@ -91,7 +91,7 @@ class StageLookupsOp : public tf::OpKernel {
     const auto work = [batch, inputs = std::move(inputs), requests = std::move(requests),
                        stage = std::move(stage), memory,
                        reads_rows = reads_rows_](std::unique_ptr<StagedRows>* rows) {
-      // TensorFlow's profiler shows ops; this is none.
+      // TensorFlow's profiler shows only ops, and this work is not an op.
       const tsl::profiler::TraceMe trace(
           [batch] { return tsl::profiler::TraceMeEncode("StageLookup", {{"batch", batch}}); });
       auto ready = std::make_unique<PrefetchedRows>();
@@ -100,7 +100,7 @@ class StageLookupsOp : public tf::OpKernel {
         const std::shared_ptr<LookupPrefetcher> owner = stage.lock();
         const int64_t max_staleness = owner == nullptr ? 0 : owner->max_staleness();
         const Status read = ready->Read(requests, max_staleness, memory);
-        // There may be room when the step comes, which then does the lookup itself.
+        // There may be room at the step, which then does the lookup itself.
         if (memory != nullptr && read.code() == StatusCode::kResourceExhausted) return Status::Ok();
         KERAS_SPARSE_RETURN_IF_ERROR(read);
       }
@@ -117,7 +117,7 @@ class StageLookupsOp : public tf::OpKernel {
   bool reads_rows_;
 };
 
-// What a dataset gives is in the CPU's memory.
+// The outputs of a dataset are in host memory.
 const RegisterOnCpuAndGpu<StageLookupsOp> kStageLookups("KerasSparseStageLookups",
                                                         {"stage", "batch", "handles", "ids",
                                                          "row_splits", "weights"});

@@ -4,7 +4,7 @@
 
 namespace keras_sparse {
 
-// KerasSparseCreateLookupStage: options -> handle of a new stage.
+// KerasSparseCreateLookupStage: options -> the handle of a new stage.
 REGISTER_OP("KerasSparseCreateLookupStage")
     .Attr("num_threads: int")
     .Attr("capacity: int")
@@ -29,11 +29,11 @@ class CreateLookupStageOp : public tf::OpKernel {
   LookupPrefetcher::Options options_;
 };
 
-// Of lookups in tables there: an op takes handles of one device.
+// Also for lookups in tables on a GPU, because an op takes handles of one device.
 const RegisterOnCpuAndGpu<CreateLookupStageOp> kCreateLookupStage("KerasSparseCreateLookupStage",
                                                                   {"stage"});
 
-// KerasSparseLookupStageState: how far ahead a stage works now.
+// KerasSparseLookupStageState: how far ahead a stage currently works.
 REGISTER_OP("KerasSparseLookupStageState")
     .Input("stage: resource")
     .Output("state: int64")
@@ -60,7 +60,7 @@ const RegisterOnCpuAndGpu<CallOp<ComputeLookupStageState>> kLookupStageState(
 
 constexpr int64_t kNumStats = 8;
 
-// KerasSparseStagingStats: what became of the lookups that were staged for each table.
+// KerasSparseStagingStats: the counts of each table's staged lookups.
 REGISTER_OP("KerasSparseStagingStats")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")

@@ -1,4 +1,4 @@
-// KerasSparseApply: one optimizer step on the rows of a batch, all tables at once.
+// KerasSparseApply: makes one optimizer step on the rows of a batch, for all tables at once.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,7 @@ REGISTER_OP("KerasSparseApply")
     .Attr("grad_types: list({float, half, bfloat16}) >= 1")
     .Attr("rule_generations: list(int)")
     .Attr("combiners: list(string)")
-    // The first column of each table's gradient in its `output_grads`, where that has more.
+    // The first column of each table's gradient in its `output_grads`, if that has more columns.
     .Attr("columns: list(int) = []")
     .Input("handles: N * resource")
     .Input("ids: N * int64")

@@ -1,4 +1,4 @@
-// Ops that refuse a step before it is made.
+// Ops that reject a step before it is made.
 #include <string>
 #include <utility>
 
@@ -10,10 +10,10 @@
 
 namespace keras_sparse {
 
-// KerasSparseCheckRoom and KerasSparseRefuseStep: whether a step would exceed a table's limit of
-// rows, on one rank and on all.
+// KerasSparseCheckRoom and KerasSparseRefuseStep: check whether a step would exceed a table's row
+// limit, on one rank and on all ranks.
 //
-// Any error comes out as text, for the ranks to agree on first; empty if there is room.
+// An error is returned as text, so that ranks first agree on it; empty if there is room.
 REGISTER_OP("KerasSparseCheckRoom")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -65,7 +65,7 @@ static absl::Status ComputeRefuseStep(tf::OpKernelContext* ctx) {
 REGISTER_KERNEL_BUILDER(Name("KerasSparseRefuseStep").Device(tf::DEVICE_CPU),
                         CallOp<ComputeRefuseStep>);
 
-// KerasSparseCheckUpdate: whether tables would refuse an update, for a step of several ops.
+// KerasSparseCheckUpdate: checks whether tables would reject an update, for a step of several ops.
 REGISTER_OP("KerasSparseCheckUpdate")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")

@@ -12,12 +12,12 @@
 
 namespace keras_sparse {
 
-// `num_outputs` is N, or 1 for the rows of all tables side by side, `out_type` their type. The
-// tables `updated` may get gradients of these ids: on a GPU they keep the rows of these for the
-// update. For the gradient alone, which Python registers:
-//   anchors        the variables at which the gradients of the tables `trained` arrive
+// `num_outputs` is N, or 1 for the rows of all tables side by side; `out_type` is their type. The
+// tables `updated` may get gradients of these ids: on a GPU they keep the row indices for the
+// update. Python registers the gradient, which alone uses:
+//   anchors        the variables that receive the gradients of the tables `trained`
 //   gradient_rows  rows in the dense shape of each table's gradient
-//   max_entries    the most entries of an id in it, once merged
+//   max_entries    maximum number of entries of an id in it, once merged
 //   weighted       the tables whose weights have a gradient
 REGISTER_OP("KerasSparseLookup")
     .Attr("N: int >= 1")

@@ -12,7 +12,7 @@ REGISTER_OP("KerasSparseLookupWeightsGrad")
     .Attr("T: {float, half, bfloat16} = DT_FLOAT")
     .Attr("combiners: list(string)")
     .Attr("output_dims: list(int)")
-    // The first column of each table's gradient in its `output_grads`, where that has more.
+    // The first column of each table's gradient in its `output_grads`, if that has more columns.
     .Attr("columns: list(int) = []")
     .Input("handles: N * resource")
     .Input("ids: N * int64")

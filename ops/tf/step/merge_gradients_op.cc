@@ -1,5 +1,5 @@
-// KerasSparseMergeGradients: output gradients of lookups -> one gradient sum a distinct id, and
-// what tables that count occurrences have beside it.
+// KerasSparseMergeGradients: output gradients of lookups -> one gradient sum per distinct id, and
+// further entries for tables that count occurrences.
 #include "ops/tf/step/merge_gradients_op.h"
 
 #include <memory>
@@ -16,10 +16,11 @@ REGISTER_OP("KerasSparseMergeGradients")
     .Attr("N: int >= 1")
     .Attr("grad_types: list({float, half, bfloat16}) >= 1")
     .Attr("combiners: list(string)")
-    // The columns of each table's gradient in its `output_grads`, where that has more.
+    // The columns of each table's gradient in its `output_grads`, if that has more columns.
     .Attr("columns: list(int) = []")
     .Attr("widths: list(int) = []")
-    // The most entries of an id in each result, of which the first has the sum; 1 where left out.
+    // Maximum number of entries of an id in each result; the first entry has the sum. Defaults to
+    // 1.
     .Attr("max_entries: list(int) = []")
     .Input("ids: N * int64")
     .Input("row_splits: N * int64")

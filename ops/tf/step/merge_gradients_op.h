@@ -35,12 +35,12 @@ class MergeGradientsOp : public tf::OpKernel {
   }
 
  protected:
-  // Finds the distinct ids and writes the outputs, which it makes by MakeResults.
+  // Finds the distinct ids and writes the outputs, which it allocates by MakeResults.
   virtual absl::Status Merge(const std::vector<OutputGradient>& gradients,
                              tf::OpKernelContext* ctx) = 0;
 
-  // The outputs, where `num_entries(g)` says how many ids each has.
-  //   allocate  (output, shape, &data) makes one of floats
+  // Allocates the outputs; `num_entries(g)` returns the number of ids of each.
+  //   allocate  (output, shape, &data) allocates an output of floats
   template <typename NumEntries, typename AllocateFloats>
   static absl::Status MakeResults(const std::vector<OutputGradient>& gradients,
                                   const NumEntries& num_entries, const AllocateFloats& allocate,

@@ -1,4 +1,4 @@
-// KerasSparseCreateTables: options -> handles of new tables.
+// KerasSparseCreateTables: options -> the handles of new tables.
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,9 +12,8 @@
 
 namespace keras_sparse {
 
-// Names and paths are no attributes: TensorFlow takes an eager op for one that it has made before
-// if their beginnings and all the rest are the same, and a table would be in the folder of another
-// one.
+// Names and paths are not attributes: TensorFlow reuses an earlier eager op if their beginnings and
+// all other attributes are equal, and a table would use the folder of another one.
 REGISTER_OP("KerasSparseCreateTables")
     .Input("names: string")
     .Input("storage_paths: string")
@@ -26,19 +25,19 @@ REGISTER_OP("KerasSparseCreateTables")
     .Attr("seeds: list(int)")
     .Attr("initializer_parts: list(int)")
     .Attr("out_of_range: list(string)")
-    // Whether each table's first tier is the memory of the GPU that the op is on. Empty for none.
+    // Whether each table's first tier is the memory of the op's GPU. Empty: none.
     .Attr("are_on_gpu: list(bool) = []")
-    // Three entries a table, empty where there are fewer lower tiers; with the first tier four
-    // sizes.
+    // Three entries per table, empty strings for fewer lower tiers; four sizes, including the first
+    // tier's.
     .Attr("lower_tiers: list(string)")
     .Attr("storage_sizes: list(int)")
     .Attr("cache_strategies: list(string)")
     .Attr("keeps_gradient_steps: list(bool)")
-    // Whether these are seconds of the wall clock, and whether frequencies are kept. Empty for
-    // none.
+    // Whether gradient steps are seconds of the wall clock, and whether frequencies are kept.
+    // Empty: none.
     .Attr("ages_in_seconds: list(bool) = []")
     .Attr("keeps_frequencies: list(bool) = []")
-    // Of each table shard and num_shards of TableOptions. Empty for none.
+    // shard and num_shards of TableOptions for each table. Empty: none.
     .Attr("shards: list(int) = []")
     .Output("handles: N * resource")
     .SetIsStateful()
@@ -127,7 +126,7 @@ class CreateTablesOp : public tf::OpKernel {
     return absl::OkStatus();
   }
 
-  // Of a list that may be empty.
+  // Reads a list that may be empty.
   static bool IsSet(const std::vector<bool>& flags, size_t i) {
     return i < flags.size() && flags[i];
   }

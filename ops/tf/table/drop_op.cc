@@ -1,4 +1,4 @@
-// KerasSparseDrop: a handle -> its object ends, whoever still has the handle.
+// KerasSparseDrop: a handle -> drops its object, even if other handles remain.
 #include "ops/tf/binding/kernel.h"
 
 namespace keras_sparse {

@@ -1,4 +1,4 @@
-// Ops by which rows go.
+// Ops that remove rows.
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace keras_sparse {
 
-// KerasSparseEvict: drops the rows of tables that an eviction policy lets go.
+// KerasSparseEvict: drops the rows of tables that an eviction policy selects.
 REGISTER_OP("KerasSparseEvict")
     .Attr("N: int >= 1")
     .Attr("policy: string")
@@ -75,7 +75,7 @@ class EvictOp : public tf::OpKernel {
 const RegisterOnCpuAndGpu<EvictOp> kEvict("KerasSparseEvict", {"handles", "constants",
                                                                "num_evicted", "keys", "records"});
 
-// KerasSparseClear: tables back to the state before training.
+// KerasSparseClear: resets tables to their state before training.
 REGISTER_OP("KerasSparseClear")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -92,7 +92,7 @@ static absl::Status ComputeClear(tf::OpKernelContext* ctx, const TableList& tabl
 
 const RegisterOnCpuAndGpu<TablesOp<ComputeClear>> kClear("KerasSparseClear", {"handles"});
 
-// KerasSparseCompact: bytes of rows that have gone leave the files of tables.
+// KerasSparseCompact: removes the bytes of erased rows from the files of tables.
 REGISTER_OP("KerasSparseCompact")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")

@@ -1,4 +1,4 @@
-// Ops that take rows out of tables and bring them in.
+// Ops that export and import rows of tables.
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/export_rows.h"
 #include "ops/core/operations/import_rows.h"
@@ -7,7 +7,7 @@
 
 namespace keras_sparse {
 
-// KerasSparseExport: the next rows of each table, with slots, from a cursor on.
+// KerasSparseExport: the next rows of each table, with slots, starting at a cursor.
 REGISTER_OP("KerasSparseExport")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -79,11 +79,11 @@ REGISTER_OP("KerasSparseImport")
     .Input("keys: N * int64")
     .Input("records: N * float")
     .Input("ages: N * uint32")         // empty for ages of 0
-    .Input("frequencies: N * uint32")  // empty for those that rows have
+    .Input("frequencies: N * uint32")  // empty to keep those of the rows
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-// One word a key, or null.
+// Reads one word per key, or null.
 static absl::Status ReadWords(const char* name, const tf::Tensor& tensor, int64_t n,
                               const uint32_t** words) {
   const int64_t size = tensor.NumElements();

@@ -8,7 +8,7 @@
 
 namespace keras_sparse {
 
-// KerasSparseSetFilter: gives tables an admission filter.
+// KerasSparseSetFilter: sets the admission filter of tables.
 REGISTER_OP("KerasSparseSetFilter")
     .Attr("N: int >= 1")
     .Attr("filter: string")
@@ -55,7 +55,7 @@ class SetFilterOp : public tf::OpKernel {
 
 const RegisterOnCpuAndGpu<SetFilterOp> kSetFilter("KerasSparseSetFilter", {"handles", "constants"});
 
-// KerasSparseExportFilter: the next entries of each table's admission filter, from a cursor on.
+// KerasSparseExportFilter: the next entries of each table's admission filter, starting at a cursor.
 REGISTER_OP("KerasSparseExportFilter")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")

@@ -1,4 +1,4 @@
-// Ops that give tables another rule, limit or initializer.
+// Ops that set the rule, limit or initializer of tables.
 #include <memory>
 #include <string>
 #include <utility>
@@ -83,7 +83,7 @@ const RegisterOnCpuAndGpu<SetRuleOp> kSetRule("KerasSparseSetRule",
                                               {"handles", "constants", "weight_decays",
                                                "generations", "record_floats", "slot_names"});
 
-// KerasSparseSetRowLimit: says how many rows tables may have.
+// KerasSparseSetRowLimit: sets how many rows tables may have.
 REGISTER_OP("KerasSparseSetRowLimit")
     .Attr("N: int >= 1")
     .Attr("max_rows: int")
@@ -125,7 +125,7 @@ class SetRowLimitOp : public tf::OpKernel {
 const RegisterOnCpuAndGpu<SetRowLimitOp> kSetRowLimit("KerasSparseSetRowLimit",
                                                       {"handles", "constants"});
 
-// KerasSparseSetInitialRows: what the keys without a row read as, from now on.
+// KerasSparseSetInitialRows: sets the values of keys without a row.
 REGISTER_OP("KerasSparseSetInitialRows")
     .Attr("N: int >= 1")
     .Attr("initializers: list(string)")

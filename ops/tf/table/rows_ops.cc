@@ -10,7 +10,7 @@
 
 namespace keras_sparse {
 
-// KerasSparseReadRows: the rows of keys, with slots, and which keys have one.
+// KerasSparseReadRows: reads the rows of keys, with slots, and which keys have one.
 REGISTER_OP("KerasSparseReadRows")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -54,7 +54,7 @@ const RegisterOnCpuAndGpu<TablesOp<ComputeReadRows>> kReadRows("KerasSparseReadR
                                                                {"handles", "keys", "exist",
                                                                 "records"});
 
-// KerasSparseHaveRows: which keys have a row.
+// KerasSparseHaveRows: returns which keys have a row.
 REGISTER_OP("KerasSparseHaveRows")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -108,7 +108,7 @@ static absl::Status ComputeEraseRows(tf::OpKernelContext* ctx, const TableList& 
 const RegisterOnCpuAndGpu<TablesOp<ComputeEraseRows>> kEraseRows("KerasSparseEraseRows",
                                                                  {"handles", "keys"});
 
-// KerasSparsePromote: brings rows of tables from lower tiers into the first one.
+// KerasSparsePromote: promotes rows of tables from lower tiers into the first one.
 REGISTER_OP("KerasSparsePromote")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")

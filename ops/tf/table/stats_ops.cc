@@ -1,4 +1,4 @@
-// Ops that say what is in tables and what they have done.
+// Ops that return the contents and counters of tables.
 #include <vector>
 
 #include "ops/core/operations/read_stats.h"
@@ -6,7 +6,7 @@
 
 namespace keras_sparse {
 
-// KerasSparseSize: rows of each table.
+// KerasSparseSize: the number of rows of each table.
 REGISTER_OP("KerasSparseSize")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
@@ -66,7 +66,7 @@ const RegisterOnCpuAndGpu<TablesOp<ComputeStats>> kStats("KerasSparseStats", {"h
 
 constexpr int64_t kNumTierStats = 11;
 
-// KerasSparseTierStats: what is in each tier of one table and what it has done, from the first tier
+// KerasSparseTierStats: the contents and counters of each tier of one table, from the first tier
 // down: rows, bytes, memory_bytes, hits, misses, promotions, demotions, read_bytes, write_bytes,
 // compacted_bytes, busy_ns.
 REGISTER_OP("KerasSparseTierStats")

@@ -46,8 +46,8 @@ absl::Status TokensHaveShapeOfKeys(tf::shape_inference::InferenceContext* c) {
 
 }  // namespace
 
-// KerasSparseFindTokens: keys -> their tokens in a vocabulary. KerasSparseAddTokens: the same,
-// where new keys get one.
+// KerasSparseFindTokens: keys -> their tokens in a vocabulary. KerasSparseAddTokens: the same, but
+// new keys get a token.
 REGISTER_OP("KerasSparseFindTokens")
     .Input("handle: resource")
     .Input("keys: int64")
@@ -101,7 +101,8 @@ class AddTokensOp : public FindTokensOp {
 REGISTER_KERNEL_BUILDER(Name("KerasSparseFindTokens").Device(tf::DEVICE_CPU), FindTokensOp);
 REGISTER_KERNEL_BUILDER(Name("KerasSparseAddTokens").Device(tf::DEVICE_CPU), AddTokensOp);
 
-// KerasSparseExportVocabulary: -> keys in the order of their tokens, and how often each was added.
+// KerasSparseExportVocabulary: -> the keys in the order of their tokens, and how often each was
+// added.
 REGISTER_OP("KerasSparseExportVocabulary")
     .Input("handle: resource")
     .Output("keys: int64")
@@ -122,7 +123,7 @@ static absl::Status ComputeExportVocabulary(tf::OpKernelContext* ctx) {
 REGISTER_KERNEL_BUILDER(Name("KerasSparseExportVocabulary").Device(tf::DEVICE_CPU),
                         CallOp<ComputeExportVocabulary>);
 
-// KerasSparseImportVocabulary: what KerasSparseExportVocabulary gave -> in the place of what was.
+// KerasSparseImportVocabulary: replaces the content by the outputs of KerasSparseExportVocabulary.
 REGISTER_OP("KerasSparseImportVocabulary")
     .Input("handle: resource")
     .Input("keys: int64")

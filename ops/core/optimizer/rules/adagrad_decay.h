@@ -2,9 +2,9 @@
 // accumulator += g^2
 // row          -= decay * row + learning_rate * g / sqrt(accumulator + epsilon)
 //
-// k is how many times all accumulators were to decay since the row's last gradient: the caller says
-// with each step how many times since the first one, and a row keeps its own count. Only rows that
-// got a gradient change.
+// k is the number of decays of all accumulators since the row's last gradient. Each step passes the
+// number of decays since the first step, and a row stores its own count. Only rows with a gradient
+// change.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAGRAD_DECAY_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAGRAD_DECAY_H_
 
@@ -14,7 +14,7 @@
 
 namespace keras_sparse {
 
-// Whose accumulator has to decay first.
+// An element whose accumulator decays first.
 struct DecayedAdagradElement {
   AdagradElement adagrad;
   float factor;

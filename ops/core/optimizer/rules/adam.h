@@ -2,8 +2,8 @@
 // velocity += (g^2 - velocity) * (1 - beta_2)
 // row       -= decay * row + alpha * momentum / (sqrt(velocity) + epsilon)
 //
-// alpha = learning_rate * sqrt(1 - beta_2^step) / (1 - beta_1^step) comes with the step.
-// "adam" has dense semantics; "lazy_adam" changes only what got a gradient.
+// alpha = learning_rate * sqrt(1 - beta_2^step) / (1 - beta_1^step) is passed with the step. "adam"
+// has dense semantics; "lazy_adam" changes only rows with a gradient.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAM_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAM_H_
 

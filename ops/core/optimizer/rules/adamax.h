@@ -2,7 +2,7 @@
 // norm      = max(beta_2 * norm, |g|)
 // row       -= decay * row + alpha * momentum / (norm + epsilon)
 //
-// alpha = learning_rate / (1 - beta_1^step) comes with the step.
+// alpha = learning_rate / (1 - beta_1^step) is passed with the step.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAMAX_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ADAMAX_H_
 

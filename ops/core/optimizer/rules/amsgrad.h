@@ -3,8 +3,9 @@
 // velocity_hat = max(velocity_hat, velocity)
 // row          -= decay * row + alpha * momentum / (sqrt(velocity_hat) + epsilon)
 //
-// alpha = learning_rate * sqrt(1 - beta_2^step) / (1 - beta_1^step) comes with the step. Without a
-// gradient velocity only shrinks and velocity_hat stays, so missed moves are a geometric sum.
+// alpha = learning_rate * sqrt(1 - beta_2^step) / (1 - beta_1^step) is passed with the step.
+// Without a gradient velocity only shrinks and velocity_hat stays, so missed moves are a geometric
+// sum.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_AMSGRAD_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_AMSGRAD_H_
 

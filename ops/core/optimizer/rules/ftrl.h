@@ -5,8 +5,8 @@
 // row          = (clip(linear, -l1, l1) - linear)
 //                  / (accumulator^p / learning_rate + 2 * l2 + beta / learning_rate)
 //
-// Only rows that got a gradient change. The row of the first line is what weight decay leaves of
-// it.
+// Only rows with a gradient change. The row on the right of the first line is the row after weight
+// decay.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_FTRL_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_FTRL_H_
 
@@ -15,7 +15,7 @@
 
 namespace keras_sparse {
 
-// Powers are of `power`, but with kSqrt of 0.5.
+// Powers have exponent `power`, or 0.5 with kSqrt.
 template <bool kSqrt>
 struct FtrlElement {
   static constexpr int kSlots = 2;
@@ -25,7 +25,7 @@ struct FtrlElement {
   float decay;
   float power;
   float l1;
-  float twice_l2;  // and what beta adds
+  float twice_l2;  // plus beta's term
   float twice_shrinkage;
 
   KERAS_SPARSE_HOST_DEVICE void operator()(float g, float* row, float* accumulator,

@@ -15,22 +15,22 @@
 
 namespace keras_sparse {
 
-// A column moves until its momentum is too small for a float; usually that is no one's in these
-// steps.
+// A column moves until its momentum is too small for a float; usually no column reaches this in
+// these steps.
 //   kDecays  whether the rule has weight decay
 template <bool kDecays>
 struct LionColumns {
   float decay;
   float moves;  // of all steps
-  float least;  // a smaller momentum is no float any more in the last of the steps
+  float least;  // a smaller momentum is too small for a float in the last of the steps
   float beta_1;
   double log_beta_2;
   int64_t from;
   int64_t to;
-  double kept;  // what weight decay leaves of the row in all steps
+  double kept;  // the part of the row that weight decay leaves in all steps
   double weight_decay;
   PrefixSums::View
-      sums;  // of learning rates or, with weight decay, of the logarithms of what it leaves
+      sums;  // of learning rates or, with weight decay, of the logarithms of the parts it leaves
 
   KERAS_SPARSE_HOST_DEVICE bool IsUsual(float /*row*/, float momentum) const {
     const int stops = static_cast<int>(momentum != 0) & static_cast<int>(Abs(momentum) < least);
@@ -40,13 +40,13 @@ struct LionColumns {
     return row - (decay * row + moves * Sign(momentum));
   }
 
-  // The last step in which the momentum counts.
+  // Returns the last step in which the momentum counts.
   KERAS_SPARSE_HOST_DEVICE int64_t Find(float row, float momentum) const {
-    constexpr double kHalvings = 126;  // from one to the least float
+    constexpr double kHalvings = 126;  // from one to the smallest float
     constexpr int64_t kMostSteps = 0x7FFFFFFF;
     const auto all_steps = static_cast<double>(to - from < kMostSteps ? to - from : kMostSteps);
-    // A momentum counts once more than it shrinks on its way to the least float. A beta of one
-    // never lets it stop.
+    // A momentum counts once more than it shrinks on its way to the smallest float. With a beta of
+    // one it never stops.
     const double least_steps = log_beta_2 == 0 ? all_steps : 1;
     const double steps_a_halving = log_beta_2 == 0 ? 0 : -kLog2 / log_beta_2;
     const float first = Abs(momentum) * beta_1;
@@ -61,8 +61,8 @@ struct LionColumns {
     return row - (decay * row + moves_until_stop * Sign(momentum));
   }
 
-  // The sum of the learning rates of the steps up to `stop`, each less what weight decay takes of
-  // it later.
+  // Returns the sum of the learning rates of the steps up to `stop`, each reduced by later weight
+  // decay.
   KERAS_SPARSE_HOST_DEVICE double MovesUntil(int64_t stop) const {
     const double sum = sums.Between(from, stop);
     if constexpr (!kDecays) return sum;

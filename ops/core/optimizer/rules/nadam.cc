@@ -33,7 +33,7 @@ class Nadam : public ElementRule<NadamElement> {
     bias_ = numbers[2];
   }
 
-  // Times bias, so that the velocity stands alone: see DeferredUpdates.
+  // Multiplied by bias, so that the velocity stands alone: see DeferredUpdates.
   double move_weight() const override { return static_cast<double>(alpha_) * bias_; }
   double move_offset() const override { return bias_; }
 

@@ -2,7 +2,7 @@
 // velocity += (g^2 - velocity) * (1 - beta_2)
 // row       -= decay * row + (alpha * momentum + gamma * g) / (sqrt(velocity) / bias + epsilon)
 //
-// With the step come bias = sqrt(1 - beta_2^step) and, u_t being beta_1 * (1 - 0.96^t / 2) and U_t
+// The step passes bias = sqrt(1 - beta_2^step) and, with u_t = beta_1 * (1 - 0.96^t / 2) and U_t
 // the product of u_1 to u_t,
 //     alpha = learning_rate * u_(t+1) / (1 - U_(t+1))
 //     gamma = learning_rate * (1 - u_t) / (1 - U_t)

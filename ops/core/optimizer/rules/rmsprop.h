@@ -4,7 +4,7 @@
 // momentum         = mu * momentum + increment                                   if mu > 0
 // row              -= decay * row + momentum                        or, without it, increment
 //
-// "rmsprop" has dense semantics; "lazy_rmsprop" changes only what got a gradient.
+// "rmsprop" has dense semantics; "lazy_rmsprop" changes only rows with a gradient.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_RMSPROP_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_RMSPROP_H_
 
@@ -32,7 +32,7 @@ struct RmsPropMoves {
   }
 };
 
-// The slots are velocity, momentum and average_gradient, of which the last two may be missing.
+// The slots are velocity, momentum and average_gradient; the last two may be missing.
 template <bool kMomentum, bool kCentered>
 struct RmsPropElement {
   static constexpr int kSlots = 1 + (kMomentum ? 1 : 0) + (kCentered ? 1 : 0);

@@ -1,7 +1,7 @@
 // accumulator += mean of g^2 over the row
 // row          -= decay * row + learning_rate * g / sqrt(accumulator + epsilon)
 //
-// One accumulator a row. Only rows that got a gradient change, by weight decay as well.
+// One accumulator per row. Only rows with a gradient change, also by weight decay.
 #ifndef KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ROW_WISE_ADAGRAD_H_
 #define KERAS_SPARSE_OPS_CORE_OPTIMIZER_RULES_ROW_WISE_ADAGRAD_H_
 

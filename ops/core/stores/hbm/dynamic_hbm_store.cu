@@ -11,11 +11,10 @@ namespace keras_sparse {
 
 namespace {
 
-// What a row takes beside its record: a key, its place in the index, and its uses.
+// Overhead of a row: a key, its place in the index, and its uses.
 constexpr int64_t kBesideRecord = 24 + HbmUses::kRowBytes;
 
-// Of the rows that n keys get, the number of each: first those that were freed, then `end` and so
-// on.
+// Numbers the rows of n keys: first the freed rows, then `end` and so on.
 __global__ void NumberRowsKernel(const uint32_t* freed, int64_t num_freed, int64_t end, int64_t n,
                                  uint32_t* rows) {
   for (int64_t i = cuda_impl::LaneOfKernel(); i < n; i += cuda_impl::LanesOfKernel()) {
@@ -122,7 +121,7 @@ Status DynamicHbmStore::CreateRows(const int64_t* keys, int64_t n, std::vector<u
   for (int64_t i = num_freed; i < n; ++i) {
     rows->push_back(static_cast<uint32_t>(end_ + i - num_freed));
   }
-  // From here on nothing needs memory that there may not be.
+  // From here on nothing allocates memory.
   KERAS_SPARSE_RETURN_IF_ERROR(
       transfer_->Send(keys, rows->data(), n,
                       [this](const int64_t* keys_there, const uint32_t* rows_there, int64_t size) {
@@ -150,7 +149,7 @@ Status DynamicHbmStore::Create(const int64_t* keys, int64_t n, DeviceArray<uint3
                     device_->stream(), freed.data(), freed.size(), end_, n, numbers.data());
   KERAS_SPARSE_RETURN_IF_ERROR(InsertRows(keys, numbers.data(), n));
   TakeRows(freed.size(), n);
-  changes_.Mark(numbers.data(), n);  // whatever becomes of the step that wants them
+  changes_.Mark(numbers.data(), n);  // even if the step that created them fails later
   *rows = std::move(numbers);
   return Status::Ok();
 }
@@ -178,7 +177,7 @@ Status DynamicHbmStore::Put(const int64_t* keys, int64_t n, const char* records)
   }
   const Status written = WriteRows(
       rows, [&](int64_t i) { return records + places[static_cast<size_t>(i)] * record_bytes_; });
-  if (!written.ok()) (void)EraseDistinct(new_keys);  // no row without content stays behind
+  if (!written.ok()) (void)EraseDistinct(new_keys);  // leave no row without content
   return written;
 }
 
@@ -220,7 +219,7 @@ Status DynamicHbmStore::Clear() {
 Status DynamicHbmStore::Relayout(const RecordLayout& from, const RecordLayout& to, int64_t step) {
   KERAS_SPARSE_RETURN_IF_ERROR(HbmStore::Relayout(from, to, step));
   const MutexLock lock(mutex_);
-  if (uses_ != nullptr) uses_->ForgetStarted();  // they were here before
+  if (uses_ != nullptr) uses_->ForgetStarted();  // these rows are not new
   has_been_full_ = false;
   return Status::Ok();
 }
@@ -248,7 +247,7 @@ Status DynamicHbmStore::FindExcess(std::vector<int64_t>* keys, std::vector<uint3
     KERAS_SPARSE_RETURN_IF_ERROR(KeysOf(found, keys_of_found.data()));
     const size_t begin = leaving.size();
     for (size_t i = 0; i < found.size(); ++i) leaving.emplace_back(keys_of_found[i], found[i]);
-    // Lanes came in any order.
+    // Lanes append in any order.
     std::sort(leaving.begin() + static_cast<std::ptrdiff_t>(begin), leaving.end());
     leaving.resize(begin + n);
     return Status::Ok();

@@ -1,4 +1,4 @@
-// A dynamic table in a GPU's memory: any int64 key, rows come and go.
+// DynamicHbmStore: a dynamic table in a GPU's memory, with any int64 keys.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_DYNAMIC_HBM_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_HBM_DYNAMIC_HBM_STORE_H_
 
@@ -13,8 +13,8 @@
 
 namespace keras_sparse {
 
-// The index gives a key's row; beside the record of a row stands its key, so that a walk follows
-// the numbers of rows, which depend on nothing but the calls that were made.
+// The index maps a key to its row. Each row also stores its key, so that a walk follows the numbers
+// of rows, which depend only on the calls made.
 class DynamicHbmStore : public HbmStore {
  public:
   static Status Open(Device* device, int64_t record_bytes, const HbmLimit& limit,
@@ -25,7 +25,7 @@ class DynamicHbmStore : public HbmStore {
   int64_t num_rows() const override;
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
-  // Gives all memory back but that of pieces.
+  // Frees all memory except that of pieces.
   Status Clear() override;
   int64_t Room() const override;
   Status Reserve(int64_t n) override;
@@ -54,32 +54,33 @@ class DynamicHbmStore : public HbmStore {
   int64_t IndexMemoryBytes() const override REQUIRES_SHARED(mutex_);
 
   int64_t size() const REQUIRES_SHARED(mutex_) { return end_ - static_cast<int64_t>(free_.size()); }
-  // All that n more rows need.
+  // Allocates everything that n more rows need.
   Status Grow(int64_t n) REQUIRES(mutex_);
   Status GrowTo(int64_t end, int64_t n) REQUIRES(mutex_);
-  // The same as Create from and into the CPU's memory, which needs no other memory.
+  // As Create, with keys and rows in host memory; needs no further memory.
   Status CreateRows(const int64_t* keys, int64_t n, std::vector<uint32_t>* rows) REQUIRES(mutex_);
-  // The rows that were freed and n new keys get first, the last one first.
+  // Returns the freed rows that n new keys reuse, most recently freed first.
   std::vector<uint32_t> FreedFor(int64_t n) const REQUIRES_SHARED(mutex_);
-  // Gives the device the work to write what stands beside the records of new rows. REQUIRES: Grow
+  // Enqueues work on the device to write the index entries and keys of new rows.
   //   keys, rows  (n) in the GPU's memory
+  // REQUIRES: Grow
   Status InsertRows(const int64_t* keys, const uint32_t* rows, int64_t n) REQUIRES(mutex_);
-  // They are in use: so many of those that were freed, and so many in all.
+  // Marks rows as used: `num_freed` freed ones, and `n` in total.
   void TakeRows(int64_t num_freed, int64_t n) REQUIRES(mutex_);
   Status EraseDistinct(const std::vector<int64_t>& keys) REQUIRES(mutex_);
 
-  // The rows that leave, if there are more than the limit allows: of equally cold ones those with
-  // the lowest keys.
+  // Returns the rows to demote if there are more than the limit allows; among equally cold rows,
+  // those with the lowest keys.
   Status FindExcess(std::vector<int64_t>* keys, std::vector<uint32_t>* rows) REQUIRES(mutex_);
 
   const HbmLimit limit_;
   HbmIndex index_ GUARDED_BY(mutex_);
   HbmRecords keys_ GUARDED_BY(mutex_);  // the key of each row
-  // Rows from here on were never taken, and these below it are free again.
+  // Rows from here on were never used; rows below that are free again are in free_.
   int64_t end_ GUARDED_BY(mutex_) = 0;
   std::vector<uint32_t> free_ GUARDED_BY(mutex_);
-  std::vector<bool> is_used_ GUARDED_BY(mutex_);  // (end_) at least
-  // Over lower tiers; else null.
+  std::vector<bool> is_used_ GUARDED_BY(mutex_);  // at least (end_)
+  // Set over lower tiers; else null.
   std::unique_ptr<HbmUses> uses_ GUARDED_BY(mutex_);
   bool has_been_full_ GUARDED_BY(mutex_) = false;  // with records of this size
 };

@@ -10,7 +10,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kWordRows = 32;
-// That are read at once: of two million rows.
+// Words read at once, for two million rows.
 constexpr int64_t kPieceWords = 65536;
 
 int64_t WordsFor(int64_t num_rows) { return (num_rows + kWordRows - 1) / kWordRows; }

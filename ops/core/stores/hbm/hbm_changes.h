@@ -1,4 +1,4 @@
-// Which rows of a table in a GPU's memory have changed since it was saved.
+// HbmChanges: which rows of a table in a GPU's memory have changed since it was saved.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_CHANGES_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_CHANGES_H_
 
@@ -11,34 +11,33 @@
 
 namespace keras_sparse {
 
-// A bit of each row, by its number, in the GPU's memory: changes are marked there, by kernels that
-// have the rows, and the CPU reads bits. A row that is free may be marked; whoever takes it changes
-// it.
+// One bit per row, by its number, in the GPU's memory: kernels that have the rows mark changes
+// there, and the CPU reads the bits. A free row may be marked, because reusing the row changes it.
 //
-// Thread safety: const methods may overlap; any other call needs the object alone.
+// Thread safety: const methods may overlap; any other call needs exclusive access to the object.
 class HbmChanges {
  public:
-  // Of a table whose changes are not tracked. The device must outlive it.
+  // For a table whose changes are not tracked yet. The device must outlive the object.
   explicit HbmChanges(Device* device) : device_(device) {}
 
-  // Marks are kept from now on, of so many rows, of which none is marked. After an error they are
-  // not.
+  // Starts tracking changes of `num_rows` rows, none of them marked. After an error changes are not
+  // tracked.
   Status Begin(int64_t num_rows);
   void End() { *this = HbmChanges(device_); }
 
   bool are_kept() const { return are_kept_; }
 
-  // What follows does nothing while none are kept.
+  // The methods below do nothing while changes are not tracked.
 
-  // Makes memory for the marks of so many rows; after an error nothing has changed.
+  // Allocates marks for `num_rows` rows; after an error nothing has changed.
   Status Grow(int64_t num_rows);
-  // Gives the device the work to mark rows.
+  // Enqueues work on the device to mark rows.
   //   rows  (n) in the GPU's memory: repeats, and kNoHbmRow, allowed
   void Mark(const uint32_t* rows, int64_t n);
-  // Appends the marked rows, about `max_rows` of them, by their numbers. A walk begins at cursor 0
-  // and goes on at *next, until that is -1. Waits for the device.
+  // Appends the numbers of marked rows, about `max_rows` of them. A walk starts at cursor 0 and
+  // continues at *next until that is -1. Waits for the device.
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows, int64_t* next) const;
-  // Which of some rows are marked. Waits for the device.
+  // Returns which of some rows are marked. Waits for the device.
   Status AreMarked(const std::vector<uint32_t>& rows, std::vector<bool>* are_marked) const;
 
   int64_t bytes() const { return words_.bytes(); }

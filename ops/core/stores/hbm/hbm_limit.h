@@ -1,4 +1,4 @@
-// The size of a table in a GPU's memory.
+// HbmLimit: the size limit of a table in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_LIMIT_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_LIMIT_H_
 
@@ -8,10 +8,10 @@
 namespace keras_sparse {
 
 struct HbmLimit {
-  // Of records alone that there may be at most; over lower tiers of all that rows take, and an
-  // update may exceed it.
+  // Maximum bytes of the records alone. If there are lower tiers, of everything that rows use, and
+  // an update may exceed it.
   int64_t bytes = INT64_MAX;
-  // "LRU" or "LFU": which rows leave for the lower tiers. Empty where there are none.
+  // "LRU" or "LFU": selects the rows to demote. Empty without lower tiers.
   std::string strategy = {};
   std::string table = {};  // its name, for errors
 

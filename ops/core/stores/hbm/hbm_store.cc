@@ -3,7 +3,7 @@
 namespace keras_sparse {
 namespace {
 
-// A static object sets it, in no order with others.
+// A function's static, because static objects set it in unspecified order.
 HbmStore::Opener& TheOpener() {
   static HbmStore::Opener opener = nullptr;
   return opener;

@@ -14,7 +14,7 @@ namespace keras_sparse {
 
 namespace {
 
-// Whose numbers are on their way at a time.
+// Row numbers sent at a time.
 constexpr int64_t kCatchUpRows = int64_t{1} << 20;
 
 const bool kRegistered =
@@ -54,7 +54,7 @@ Status HbmStore::Relayout(const RecordLayout& from, const RecordLayout& to, int6
 Status HbmStore::CatchUp(const UpdateRule& rule, cuda_impl::HistoryOnDevice* history) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  // Of rows in use: what a free one has may be older than all that the rule remembers.
+  // Used rows only: a free row may be older than everything the rule remembers.
   std::vector<uint32_t> rows;
   for (int64_t cursor = 0; cursor >= 0;) {
     rows.clear();
@@ -186,7 +186,7 @@ void HbmStore::Use(const uint32_t* rows, int64_t n) {
 void HbmStore::Keep(CachedRowIndices rows) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  std::swap(kept_, rows);  // what nobody needs any more goes without the lock
+  std::swap(kept_, rows);  // the old rows are freed without the lock
 }
 
 CachedRowIndices HbmStore::cached_row_indices() const {

@@ -6,7 +6,7 @@
 namespace keras_sparse {
 namespace {
 
-// A piece of this size is on its way for longer than it takes to begin.
+// Copying a piece of this size takes longer than starting the copy.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
 constexpr int64_t kRowBytes = sizeof(uint32_t);
 constexpr int64_t kKeyBytes = sizeof(int64_t);

@@ -10,7 +10,7 @@ namespace {
 constexpr int kDigitBits = 8;
 constexpr int kDigits = 1 << kDigitBits;
 
-// Uses of all rows that there are, as scores.
+// Uses of all rows, as scores.
 struct Scores {
   RecordsView uses;
   uint32_t now;
@@ -19,7 +19,7 @@ struct Scores {
   __device__ RowUses* Of(int64_t row) const {
     return reinterpret_cast<RowUses*>(uses.Record(static_cast<uint32_t>(row)));
   }
-  // False for a row that is free.
+  // Returns false for a free row.
   __device__ bool Find(int64_t row, uint64_t* score) const {
     const RowUses of_row = *Of(row);
     *score = counts ? of_row.FrequencyScore(now) : RecencyScore(of_row.last, now);
@@ -33,7 +33,7 @@ __global__ void StartKernel(Scores all, const uint32_t* rows, int64_t n) {
   }
 }
 
-// Of the lanes that use a row, one counts it.
+// Only one of the lanes that use a row counts the use.
 __global__ void UseKernel(Scores all, const uint32_t* rows, int64_t n) {
   for (int64_t i = cuda_impl::LaneOfKernel(); i < n; i += cuda_impl::LanesOfKernel()) {
     if (rows[i] == kNoHbmRow) continue;
@@ -47,7 +47,7 @@ struct DigitCounts {
   unsigned long long of[kDigits];
 };
 
-// Counts, of the scores that begin with `prefix`, how many have each digit next, which stands
+// Counts, for the scores that begin with `prefix`, each value of the next digit, which starts
 // `shift` bits from the end.
 __global__ void CountKernel(Scores all, int64_t end, uint64_t prefix, int shift,
                             DigitCounts* counts) {
@@ -65,7 +65,7 @@ __global__ void CountKernel(Scores all, int64_t end, uint64_t prefix, int shift,
   }
 }
 
-// Rows of one piece: those below a score from the front, those that have it from the back.
+// Rows of one piece: rows below a score from the front, rows with that score from the back.
 struct Collected {
   unsigned long long num_below;
   unsigned long long num_equal;
@@ -119,7 +119,7 @@ void HbmUses::Use(const uint32_t* rows, int64_t n) {
 Status HbmUses::FindScore(int64_t end, HbmTransfer* transfer, uint64_t* score, int64_t* n) const {
   const Scores all = {uses_.view(), now_, counts_};
   *score = 0;
-  // Without counts a score has the lower half alone.
+  // Without counts a score has only the lower half.
   for (int shift = (counts_ ? 64 : 32) - kDigitBits; shift >= 0; shift -= kDigitBits) {
     DigitCounts counts = {};
     const auto count = [&](char* memory, int64_t) {

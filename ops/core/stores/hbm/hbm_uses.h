@@ -1,4 +1,4 @@
-// Which rows of a table in a GPU's memory are the coldest.
+// HbmUses: finds the coldest rows of a table in a GPU's memory.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_USES_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_HBM_HBM_USES_H_
 
@@ -13,63 +13,64 @@
 
 namespace keras_sparse {
 
-// The RowUses of each row, by its number, in the GPU's memory. A row that is free has no use.
+// Keeps the RowUses of each row, by its number, in the GPU's memory. A free row has no use.
 //
-// The coldest rows are found without any more memory: digit by digit of their scores, the highest
-// first, rows are counted by digit until the score is known that separates them. Counts do not
-// depend on the order of lanes.
+// Finding the coldest rows needs no more memory: a radix selection counts the digits of all scores,
+// highest digit first, until the separating score is known. Counts do not depend on the order of
+// lanes.
 //
-// Thread safety: const methods may overlap; any other call needs the object alone.
+// Thread safety: const methods may overlap; any other call needs exclusive access to the object.
 class HbmUses {
  public:
-  // What it takes for a row.
+  // Bytes per row.
   static constexpr int64_t kRowBytes = sizeof(RowUses);
 
-  // The device must outlive it.
-  //   counts  whether rows with few uses are colder, or those whose last one lies furthest back
+  // The device must outlive the object.
+  //   counts  true: rows with few uses are colder; false: rows whose last use is longest ago
   HbmUses(Device* device, bool counts);
 
-  // What is used until the next call is used at one time.
+  // All uses until the next call count as one time.
   void BeginUpdate() {
     ++now_;
     num_started_ = 0;
   }
-  // Rows that have come in since then.
+  // Number of rows added since BeginUpdate.
   int64_t num_started() const { return num_started_; }
   void ForgetStarted() { num_started_ = 0; }
   int64_t bytes() const { return uses_.bytes(); }
 
-  // Makes memory for so many rows; after an error nothing has changed.
+  // Allocates memory for `num_rows` rows; after an error nothing has changed.
   Status Grow(int64_t num_rows) { return uses_.Grow(num_rows); }
-  // Rows go. It needs no memory.
-  //   rows  (n) all different, in the CPU's memory
+  // Records that rows are removed. Needs no memory.
+  //   rows  (n) distinct, in host memory
   Status End(const uint32_t* rows, int64_t n, HbmTransfer* transfer);
-  // Gives the device the work to note that rows come in, and are used.
-  //   rows  (n) all different, in the GPU's memory
+  // Enqueues work on the device to record that rows are added and used.
+  //   rows  (n) distinct, in the GPU's memory
   void Start(const uint32_t* rows, int64_t n);
-  // The same for rows that are used.
+  // As Start, for existing rows that are used.
   //   rows  (n) in the GPU's memory: repeats, and kNoHbmRow, allowed
   void Use(const uint32_t* rows, int64_t n);
   void Clear();
 
   struct Coldest {
     std::vector<uint32_t> rows;  // in no order
-    // Rows that are as cold as each other, and less than those: num_of_tied of them are the next.
+    // Rows with the same score, the next colder ones after `rows`: num_of_tied of them complete the
+    // n rows.
     std::vector<uint32_t> tied;
     int64_t num_of_tied;
   };
-  // Finds n rows that leave first. Waits for the device.
-  //   end  no row from here on was ever started
-  // REQUIRES: there are as many; n > 0
+  // Finds the n coldest rows. Waits for the device.
+  //   end  no row from here on was ever added
+  // REQUIRES: 0 < n <= number of rows
   Status FindColdest(int64_t n, int64_t end, HbmTransfer* transfer, Coldest* coldest) const;
 
  private:
-  // The score that separates n rows, of which *n have just that.
+  // Finds the score that separates n rows, of which *n have exactly this score.
   Status FindScore(int64_t end, HbmTransfer* transfer, uint64_t* score, int64_t* n) const;
 
   Device* device_;
   bool counts_;
-  uint32_t now_ = 0;  // updates begun
+  uint32_t now_ = 0;  // number of updates begun
   int64_t num_started_ = 0;
   HbmRecords uses_;
 };

@@ -1,4 +1,4 @@
-// A static table in a GPU's memory: row i stands at position i.
+// StaticHbmStore: a static table in a GPU's memory; row i is at position i.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_HBM_STATIC_HBM_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_HBM_STATIC_HBM_STORE_H_
 
@@ -11,8 +11,7 @@
 
 namespace keras_sparse {
 
-// All rows are there always: Erase leaves them, Clear refuses to drop them, and Put to store
-// another one.
+// All rows always exist: Erase skips them, Clear returns an error, and Put rejects other keys.
 class StaticHbmStore : public HbmStore {
  public:
   static Status Open(Device* device, int64_t num_rows, int64_t record_bytes,
@@ -32,7 +31,7 @@ class StaticHbmStore : public HbmStore {
       : HbmStore(device, record_bytes), num_rows_(num_rows) {}
 
   bool Has(int64_t key) const { return key >= 0 && key < num_rows_; }
-  // FailedPrecondition, for rows that cannot go or come.
+  // Returns FailedPrecondition, because rows cannot be added or removed.
   Status KeepsItsRows(const std::string& received) const;
 
   int64_t MostRows(int64_t /*record_bytes*/) const override { return num_rows_; }

@@ -17,8 +17,8 @@
 namespace keras_sparse {
 namespace {
 
-// As LevelDB itself: a fifth of the descriptors that a process may have stay open, and what is read
-// beyond that is opened for each read.
+// As in LevelDB: a fifth of the process's descriptors stay open; other files are opened for each
+// read.
 constexpr int64_t kShareOfDescriptors = 5;
 
 std::atomic<int64_t> num_open{0};
@@ -72,7 +72,7 @@ class ReadFile : public leveldb::RandomAccessFile {
 
  private:
   const std::string path_;
-  int descriptor_;  // -1 for one that is opened for each read
+  int descriptor_;  // -1: the file is opened for each read
 };
 
 struct OneThread : BackgroundPool {

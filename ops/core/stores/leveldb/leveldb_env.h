@@ -1,4 +1,4 @@
-// How LevelDB reads its files.
+// LevelDbEnv: the environment through which LevelDB reads its files.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_LEVELDB_LEVELDB_ENV_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_LEVELDB_LEVELDB_ENV_H_
 
@@ -6,10 +6,10 @@
 
 namespace keras_sparse {
 
-// LevelDB's own environment, but that it maps no file into memory: to read a mapped file that was
-// cut off, or is on a disk that fails, ends the process. And its background thread is this
-// process's, where LevelDB's is that of the process that this one was forked from. Lives until the
-// process ends.
+// LevelDB's own environment, with two changes. It maps no file into memory, because reading a
+// mapped file that was truncated, or whose disk fails, ends the process. It starts a background
+// thread in each process, whereas LevelDB's would be the thread of the process that this one was
+// forked from. Lives until the process ends.
 //
 // Thread safety: all methods may overlap.
 leveldb::Env* LevelDbEnv();

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kWriteBufferBytes = size_t{32} << 20;
 constexpr size_t kFileBytes = size_t{32} << 20;
 constexpr int kFilterBitsPerKey = 10;
-// What is written, and is in memory, at once.
+// Bytes written, and held in memory, at once.
 constexpr int64_t kBatchBytes = int64_t{4} << 20;
 
 const bool kRegistered = RowStore::Register("leveldb", LevelDbStore::Open);
@@ -60,11 +60,11 @@ Status LevelDbStore::OpenDatabase(const std::string& folder,
   options.env = LevelDbEnv();
   options.create_if_missing = true;
   options.error_if_exists = true;
-  options.paranoid_checks = true;  // or a compaction gives damaged rows a new, valid checksum
+  options.paranoid_checks = true;  // else a compaction would checksum damaged rows
   options.write_buffer_size = kWriteBufferBytes;
   options.max_file_size = kFileBytes;
   options.filter_policy = filter_.get();
-  options.compression = leveldb::kNoCompression;  // trained floats hardly shrink
+  options.compression = leveldb::kNoCompression;  // trained floats hardly compress
   leveldb::DB* opened = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(leveldb::DB::Open(options, folder, &opened)));
   database->reset(opened);
@@ -76,7 +76,7 @@ Status LevelDbStore::ToStatus(const leveldb::Status& status) const {
   const std::string message = "LevelDB in '" + folder_ + "': " + status.ToString();
   if (status.IsCorruption()) return Status(StatusCode::kDataLoss, message);
   for (const int error : {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE}) {
-    // LevelDB passes on the words alone.
+    // LevelDB passes on only the text of an error.
     if (message.find(std::strerror(error)) != std::string::npos) return ResourceExhausted(message);
   }
   return FailedPrecondition(message);
@@ -99,7 +99,7 @@ int64_t LevelDbStore::BytesOfFiles() const {
   int64_t bytes = 0;
   for (const std::string& name : names) {
     uint64_t size = 0;
-    // A file may go while we look.
+    // The file may be removed meanwhile.
     if (env->GetFileSize(folder_ + "/" + name, &size).ok()) {
       bytes += static_cast<int64_t>(size);
     }
@@ -120,7 +120,7 @@ void LevelDbStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
 }
 
 Status LevelDbStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
-  std::vector<int64_t> held;  // places in `keys`
+  std::vector<int64_t> held;  // positions in `keys`
   leveldb::ReadOptions options;
   options.verify_checksums = true;
   const SharedLock lock(mutex_);
@@ -130,7 +130,7 @@ Status LevelDbStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
   }
   if (held.empty()) return Status::Ok();
   options.snapshot = database_->GetSnapshot();
-  // In the order of the database, so that one block serves the keys that are in it.
+  // In the order of the database, so that one block serves all keys in it.
   std::sort(held.begin(), held.end(), [keys](int64_t a, int64_t b) {
     return SliceOf(keys[a]).compare(SliceOf(keys[b])) < 0;
   });
@@ -181,13 +181,13 @@ Status LevelDbStore::Write(leveldb::WriteBatch* batch) {
   if (status.ok()) return status;
   may_have_dead_ = true;
   if (status.code() != StatusCode::kResourceExhausted) return status;
-  // A database whose background work has once found the disk full takes nothing any more, and
-  // whether that is so it does not say.
+  // Once its background work has found the disk full, a database rejects all writes, without a way
+  // to ask whether it does.
   const Status room = CheckRoomForCopy();
   if (!room.ok()) return ResourceExhausted(status.message() + "; to go on, " + room.message());
   KERAS_SPARSE_RETURN_IF_ERROR(CopyDatabase());
   const Status again = ToStatus(database_->Write(leveldb::WriteOptions(), batch));
-  may_have_dead_ = may_have_dead_ || !again.ok();  // a part of the batch may lie in the new log
+  may_have_dead_ = may_have_dead_ || !again.ok();  // part of the batch may be in the new log
   return again;
 }
 
@@ -219,10 +219,11 @@ Status LevelDbStore::CopyDatabase() {
   return status;
 }
 
-// In the order of the database, so that it is read as its files lie and the new one sorts nothing.
+// In the order of the database, so that its files are read sequentially and the new one sorts
+// nothing.
 Status LevelDbStore::CopyInto(leveldb::DB* copy) const {
   leveldb::ReadOptions options;
-  options.verify_checksums = true;  // or damaged rows would have new, valid ones
+  options.verify_checksums = true;  // otherwise damaged rows would get new, valid checksums
   options.fill_cache = false;
   const std::unique_ptr<leveldb::Iterator> entry(database_->NewIterator(options));
   int64_t num_copied = 0;
@@ -230,7 +231,7 @@ Status LevelDbStore::CopyInto(leveldb::DB* copy) const {
   for (entry->SeekToFirst(); entry->Valid(); entry->Next()) {
     int64_t key = 0;
     std::memcpy(&key, entry->key().data(), sizeof(key));
-    // What could not be erased is not a row.
+    // A record that could not be erased is not a row.
     if (keys_.Find(HashKey(key), key) == HashIndex::kNoRow) continue;
     batch.Put(entry->key(), entry->value());
     ++num_copied;
@@ -274,7 +275,7 @@ Status LevelDbStore::MakeRoom(int64_t num_records) {
   if (fits()) return Status::Ok();
   most_bytes_ = BytesOfFiles();
   if (fits()) return Status::Ok();
-  // Replaced and erased records still take room.
+  // Replaced and erased records still use space.
   database_->CompactRange(nullptr, nullptr);
   most_bytes_ = BytesOfFiles();
   if (fits()) return Status::Ok();
@@ -294,7 +295,7 @@ void LevelDbStore::EraseLocked(const int64_t* keys, int64_t n) {
     batch.Delete(SliceOf(keys[i]));
     may_have_dead_ = true;
   }
-  // keys_ says what is held: what the database does not erase takes room, and no more.
+  // keys_ decides which rows exist: a record that the database fails to erase only uses space.
   if (database_->Write(leveldb::WriteOptions(), &batch).ok()) {
     most_bytes_ += static_cast<int64_t>(batch.ApproximateSize());
   }

@@ -1,4 +1,4 @@
-// A lower tier on disk in LevelDB.
+// LevelDbStore: a lower tier on disk in LevelDB.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_LEVELDB_LEVELDB_STORE_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_LEVELDB_LEVELDB_STORE_H_
 
@@ -16,9 +16,9 @@
 
 namespace keras_sparse {
 
-// An entry of the database is a key of the table, 8 bytes, and its record. LevelDB checks the
-// checksums of what is read. Which keys there are is kept in memory too: LevelDB would have to read
-// to tell whether a write adds a row or replaces one, and for most keys that it lacks.
+// An entry of the database is a key of the table, 8 bytes, and its record. LevelDB verifies the
+// checksums of everything it reads. The store also keeps all keys in memory: LevelDB would have to
+// read to tell whether a write adds or replaces a row, and to look up most missing keys.
 class LevelDbStore : public RowStore {
  public:
   static Status Open(const StoreOptions& options, std::unique_ptr<RowStore>* store);
@@ -27,7 +27,7 @@ class LevelDbStore : public RowStore {
   const char* tier() const override { return "leveldb"; }
   int64_t record_bytes() const override { return options_.record_bytes; }
   int64_t num_rows() const override;
-  // Of the files.
+  // Bytes of the files.
   int64_t bytes() const override;
   int64_t memory_bytes() const override;
   void Contains(const int64_t* keys, int64_t n, bool* found) const override;
@@ -35,9 +35,10 @@ class LevelDbStore : public RowStore {
   Status Put(const int64_t* keys, int64_t n, const char* records) override;
   Status Erase(const int64_t* keys, int64_t n) override;
   Status Clear() override;
-  // By a new database: LevelDB's own compaction leaves what is in no level above another, and keys
-  // in its manifest. It takes its room beside that of the old one, and keeps calls waiting.
-  // ResourceExhausted, before it begins, if the disk has not got that.
+  // Copies all rows into a new database, because LevelDB's own compaction leaves records that are
+  // in no level above another, and keys in its manifest. The copy needs its space beside the old
+  // database, and blocks other calls. Returns ResourceExhausted before it starts if the disk has
+  // too little space.
   Status Compact() override;
   Status Walk(int64_t cursor, int64_t max_rows, std::vector<int64_t>* keys,
               std::vector<char>* records, int64_t* next) const override;
@@ -50,13 +51,13 @@ class LevelDbStore : public RowStore {
   void EraseLocked(const int64_t* keys, int64_t n) REQUIRES(mutex_);
   Status MakeRoom(int64_t num_records) REQUIRES(mutex_);
   Status Write(leveldb::WriteBatch* batch) REQUIRES(mutex_);
-  // ResourceExhausted unless the disk has room for a new database.
+  // Returns ResourceExhausted unless the disk has room for a new database.
   Status CheckRoomForCopy() const REQUIRES_SHARED(mutex_);
-  // Moves to a new database, with all rows; the old one stays where that fails.
+  // Copies all rows to a new database and switches to it; if the copy fails, keeps the old one.
   Status CopyDatabase() REQUIRES(mutex_);
   // Puts all rows into another database.
   Status CopyInto(leveldb::DB* copy) const REQUIRES_SHARED(mutex_);
-  // Removes databases that were moved from. FailedPrecondition where one stays.
+  // Removes the databases replaced by copies. Returns FailedPrecondition if one cannot be removed.
   Status RemoveOldDatabases() REQUIRES(mutex_);
 
   int64_t BytesOfFiles() const REQUIRES_SHARED(mutex_);
@@ -72,10 +73,10 @@ class LevelDbStore : public RowStore {
   std::unique_ptr<leveldb::DB> database_ GUARDED_BY(mutex_);
   HashIndex keys_ GUARDED_BY(mutex_){0};
   int64_t num_copies_ GUARDED_BY(mutex_) = 0;
-  std::vector<std::string> old_folders_ GUARDED_BY(mutex_);  // of databases moved from
+  std::vector<std::string> old_folders_ GUARDED_BY(mutex_);  // of replaced databases
   // Whether the database may have records that were replaced, erased, or never became rows.
   bool may_have_dead_ GUARDED_BY(mutex_) = false;
-  // At most what the files take: what they were found to take, and what was written since.
+  // Upper bound of the files' size: the last measured size and all bytes written since.
   int64_t most_bytes_ GUARDED_BY(mutex_) = 0;
 };
 

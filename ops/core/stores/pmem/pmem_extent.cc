@@ -38,7 +38,7 @@ Status PmemExtent::Create(FileSystem* file_system, const std::string& path, uint
 
 PmemExtent::~PmemExtent() {
   if (data_ != nullptr) pmem_unmap(data_, mapped_bytes_);
-  // It can be no more than a file too many, which the next process clears away.
+  // A failure leaves one file too many, which the next process removes.
   if (has_file_) (void)file_system_->RemoveFile(path_);
 }
 

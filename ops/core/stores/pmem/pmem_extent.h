@@ -1,4 +1,4 @@
-// One memory-mapped file of a PmemStore: room for a fixed number of entries.
+// PmemExtent: one memory-mapped file of a PmemStore, with room for a fixed number of entries.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_PMEM_PMEM_EXTENT_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_PMEM_PMEM_EXTENT_H_
 
@@ -14,13 +14,13 @@
 
 namespace keras_sparse {
 
-// Thread safety: const methods may overlap, also with writes to entries that they do not read; the
-// other methods need one thread. PmemStore's locks see to it.
+// Thread safety: const methods may overlap, also with writes to entries that they do not read;
+// other calls need exclusive access. PmemStore's locks ensure this.
 class PmemExtent {
  public:
-  // Makes the file and maps it. Its blocks are taken from the disk here, so that no later write
-  // finds it full, which in a mapping would end the process. ResourceExhausted where there is not
-  // the room; no file is left then.
+  // Creates the file and maps it. Allocates its blocks on the disk here, because a write to a
+  // mapping on a full disk would end the process. Returns ResourceExhausted if there is no room; no
+  // file is left then.
   static Status Create(FileSystem* file_system, const std::string& path, uint64_t number,
                        const EntryLayout& layout, int64_t num_entries,
                        std::unique_ptr<PmemExtent>* extent);
@@ -33,14 +33,14 @@ class PmemExtent {
   int64_t bytes() const { return static_cast<int64_t>(mapped_bytes_); }
 
   const char* Entry(int64_t entry) const { return data_ + layout_.offset(entry); }
-  // DataLoss, with path and offset, unless the entry is what was written, and its key is `key`, if
-  // that is not null.
+  // Returns DataLoss, with path and offset, unless the entry is what was written and its key is
+  // `key`. Any key matches if `key` is null.
   Status Check(int64_t entry, const int64_t* key) const {
     return CheckEntry(Entry(entry), key, layout_, entry, path_);
   }
 
-  // Writes an entry of stride() bytes. It can be read at once, and is in the file once Sync has
-  // returned Ok.
+  // Writes an entry of stride() bytes. It can be read immediately, and is in the file once Sync has
+  // returned OK.
   void Write(int64_t entry, const char* bytes) { Copy(layout_.offset(entry), bytes, stride_); }
   Status Sync();
 
@@ -61,8 +61,8 @@ class PmemExtent {
   bool has_file_ = false;
   char* data_ = nullptr;
   size_t mapped_bytes_ = 0;
-  bool is_pmem_ = false;  // what is flushed from the caches is in the file
-  // The bytes written since Sync.
+  bool is_pmem_ = false;  // bytes flushed from the caches are in the file
+  // The range of bytes written since Sync.
   int64_t changed_begin_ = INT64_MAX;
   int64_t changed_end_ = 0;
 };

@@ -14,10 +14,9 @@ namespace {
 
 constexpr int64_t kGreatestExtentBytes = int64_t{256} << 20;
 constexpr int64_t kLeastExtentBytes = int64_t{64} << 10;
-// Room is made in steps of an extent.
+// The files grow in steps of an extent.
 constexpr int64_t kExtentsOfATier = 64;
-// Records that replace others are written this many at once; a small store keeps fewer entries free
-// for it.
+// Maximum number of replacing records written at once; a small store reserves fewer entries.
 constexpr int64_t kSpareEntries = 4096;
 constexpr int64_t kSpareShare = 64;
 
@@ -35,7 +34,7 @@ Status OpenPmem(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
 
 const bool kRegistered = RowStore::Register("pmem", OpenPmem);
 
-// Entries of a file of this many bytes.
+// Returns the number of entries in a file of `bytes` bytes.
 int64_t EntriesIn(int64_t bytes, const EntryLayout& layout) {
   return std::max<int64_t>(0, (bytes - EntryLayout::kHeaderBytes) / layout.stride());
 }
@@ -112,8 +111,7 @@ Status PmemStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* f
 Status PmemStore::Put(const int64_t* keys, int64_t n, const char* records) {
   const MutexLock write_lock(write_mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(Reserve(keys, n));
-  // Records that replace others leave as many entries free as they take, so that there are some
-  // for each chunk.
+  // Records that replace others free as many entries as they use, so each chunk finds free entries.
   for (int64_t begin = 0; begin < n;) {
     const int64_t chunk = std::min(n - begin, num_free());
     KERAS_SPARSE_RETURN_IF_ERROR(

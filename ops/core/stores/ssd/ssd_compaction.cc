@@ -1,4 +1,4 @@
-// SsdHashStore: room for new entries where dead ones are.
+// SsdHashStore: compaction, which makes room for new entries by removing dead ones.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -11,7 +11,7 @@ namespace keras_sparse {
 namespace {
 
 constexpr int64_t kDeadPercent = 50;
-// Entries that compaction reads, then moves, at once.
+// Bytes of entries that compaction reads, then moves, at once.
 constexpr int64_t kCompactionBytes = int64_t{1} << 20;
 
 }  // namespace
@@ -40,7 +40,7 @@ Status SsdHashStore::Compact() {
   Status status;
   for (auto& [number, listed] : with_dead) {
     const std::shared_ptr<SsdSegment> segment =
-        std::move(listed);  // its file goes with it, at once
+        std::move(listed);  // the file is removed with it, at once
     Status compacted = CompactSegment(number, segment);
     if (compacted.ok()) {
       const SharedLock lock(mutex_);
@@ -70,7 +70,7 @@ Status SsdHashStore::RemoveLeftFiles() const {
 Status SsdHashStore::MakeRoom(int64_t num_records) {
   const int64_t added = num_records * layout_.stride();
   if (bytes() + added <= options_.capacity) return Status::Ok();
-  // No other compaction has a segment half copied, which would count twice.
+  // No other compaction then has a half-copied segment, which would count twice.
   const MutexLock one_at_a_time(compaction_mutex_);
   KERAS_SPARSE_RETURN_IF_ERROR(CompactUntil(0, options_.capacity - added));
   const int64_t needed = bytes() + added;
@@ -87,8 +87,8 @@ Status SsdHashStore::CompactUntil(int64_t least_dead_percent, int64_t enough_byt
       int64_t most_dead = 0;
       for (size_t s = 0; s < segments_.size(); ++s) {
         if (segments_[s] == nullptr || s == newest_ || segments_[s]->is_damaged) continue;
-        // What a segment that was sealed early lacks counts as dead, lest there be ever more of
-        // them; where bytes are needed it does not, as it takes none.
+        // Entries that a segment sealed early lacks count as dead, so that such segments do not
+        // pile up. They do not count if bytes are needed, because they use none.
         const int64_t num_entries = least_dead_percent > 0 ? entries_ : segments_[s]->num_entries();
         const int64_t dead = num_entries - segments_[s]->num_alive;
         if (dead <= most_dead || dead * 100 < num_entries * least_dead_percent) continue;
@@ -139,7 +139,7 @@ Status SsdHashStore::CompactSegment(size_t number, const std::shared_ptr<SsdSegm
       Release(position);
     }
   }
-  // What is left cannot be read: it stays, and whoever asks for it is told.
+  // The remaining entries cannot be read: they stay, and readers get the error.
   const MutexLock lock(mutex_);
   segment->is_damaged = true;
   return Status::Ok();

@@ -16,7 +16,7 @@ constexpr int64_t kGreatestSegmentBytes = int64_t{1} << 30;
 constexpr int64_t kLeastSegmentBytes = int64_t{64} << 10;
 // Room is made in steps of a segment, and each is an open file.
 constexpr int64_t kSegmentsOfATier = 64;
-// A lookup waits while this number is put, not for a whole change.
+// Records put per lock, so that a lookup does not wait for a whole change.
 constexpr int64_t kRecordsPerLock = 256;
 
 Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store) {
@@ -34,7 +34,7 @@ Status OpenSsdHash(const StoreOptions& options, std::unique_ptr<RowStore>* store
   return SsdHashStore::Open(ssd, store);
 }
 
-// Some file systems refuse direct I/O as a file is made, others as it is written.
+// Some file systems reject direct I/O when a file is created, others when it is written.
 Status TryDirectIo(FileSystem* file_system, const std::string& folder) {
   const std::string path = folder + "/direct";
   std::unique_ptr<File> file;
@@ -114,10 +114,10 @@ void SsdHashStore::Contains(const int64_t* keys, int64_t n, bool* found) const {
 Status SsdHashStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool* found) const {
   struct Located {
     Position position;
-    int64_t place;  // in the caller's arrays
+    int64_t place;  // position in the caller's arrays
   };
   std::vector<Located> located;
-  Segments segments;  // that stay for as long as they are read
+  Segments segments;  // shared, so that they stay while they are read
   {
     const SharedLock lock(mutex_);
     for (int64_t i = 0; i < n; ++i) {
@@ -136,7 +136,7 @@ Status SsdHashStore::GetTo(const int64_t* keys, int64_t n, char* const* to, bool
     }
     if (!located.empty()) segments = segments_;
   }
-  // By position, so that the disk is asked in the order of its files.
+  // By position, so that the disk is read in the order of its files.
   std::sort(located.begin(), located.end(),
             [](const Located& a, const Located& b) { return a.position < b.position; });
   return options_.file_system->ReadMany(located.size(), [&](size_t i) {
@@ -161,7 +161,7 @@ Status SsdHashStore::Put(const int64_t* keys, int64_t n, const char* records) {
   if (compaction_ != nullptr) {
     compaction_->Schedule();
   } else {
-    // The records are stored: where compaction fails, the next call tries again.
+    // The records are stored: if compaction fails, the next call retries.
     (void)CompactDead();
   }
   return Status::Ok();
@@ -207,7 +207,7 @@ Status SsdHashStore::BeginSegment() {
 
 void SsdHashStore::Release(Position position) {
   const size_t number = SegmentOf(position);
-  // The newest one is still written to.
+  // The newest segment is still being written.
   if (--segments_[number]->num_alive == 0 && number != newest_) segments_[number] = nullptr;
 }
 

@@ -1,4 +1,4 @@
-// SsdHashStore: its segments as files of a checkpoint.
+// SsdHashStore: links its segments as files of a checkpoint.
 #include <utility>
 
 #include "ops/core/stores/ssd/ssd_hash_store.h"
@@ -18,7 +18,7 @@ Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<Linke
   const MutexLock links_lock(links_mutex_);
   Segments linked;
   {
-    // Alone: a compaction in the background must not move a row between the two.
+    // An exclusive lock: a background compaction must not move a row between the two.
     const MutexLock lock(mutex_);
     for (const auto& segment : segments_) {
       if (segment == nullptr || !segment->is_damaged || segment->num_alive == 0) continue;
@@ -46,7 +46,7 @@ Status SsdHashStore::LinkFiles(const std::string& path_prefix, std::vector<Linke
       const std::string& path = segments_[s]->path();
       files->push_back({path_prefix + path.substr(path.rfind('/') + 1), segments_[s]->num_entries(),
                         std::move(alive[s])});
-      linked.push_back(segments_[s]);  // stays until it is linked, whatever is compacted
+      linked.push_back(segments_[s]);  // stays until it is linked, even if it is compacted
     }
   }
   const size_t first = files->size() - linked.size();

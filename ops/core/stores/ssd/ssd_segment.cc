@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kSegmentMagic[] = "KSSEGMNT";
 constexpr uint32_t kSegmentVersion = 1;
-// What is written at once.
+// Bytes written at once.
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
 
 }  // namespace
@@ -30,7 +30,7 @@ Status SsdSegment::Create(FileSystem* file_system, const std::string& path, uint
 SsdSegment::~SsdSegment() {
   if (file_ == nullptr) return;
   file_.reset();
-  // It can be no more than a file too many, which the next process clears away.
+  // A failure leaves one file too many, which the next process removes.
   (void)file_system_->RemoveFile(path_);
 }
 

@@ -1,4 +1,4 @@
-// One file of an SsdHashStore: entries of a key and its record, appended.
+// SsdSegment: one append-only file of an SsdHashStore, whose entries are keys and records.
 #ifndef KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_SEGMENT_H_
 #define KERAS_SPARSE_OPS_CORE_STORES_SSD_SSD_SEGMENT_H_
 
@@ -17,17 +17,17 @@
 namespace keras_sparse {
 
 // Thread safety: const methods may overlap, also with Append to entries that they do not read; any
-// other call needs the segment alone. SsdHashStore's lock sees to it.
+// other call needs exclusive access to the segment. SsdHashStore's lock ensures this.
 class SsdSegment {
  public:
-  // Makes the file, with its header. With `direct_io`, its bytes go past the page cache.
+  // Creates the file with its header. With `direct_io`, reads and writes bypass the page cache.
   static Status Create(FileSystem* file_system, const std::string& path, uint64_t number,
                        const EntryLayout& layout, bool direct_io,
                        std::shared_ptr<SsdSegment>* segment);
   // Removes the file.
   ~SsdSegment();
 
-  // Kept by the store: entries that its index points at, and whether some cannot be read.
+  // Maintained by the store: the number of entries in its index, and whether some cannot be read.
   int64_t num_alive = 0;
   bool is_damaged = false;
 
@@ -35,13 +35,13 @@ class SsdSegment {
   int64_t bytes() const { return layout_.offset(num_entries_); }
   int64_t memory_bytes() const { return static_cast<int64_t>(buffer_.capacity()); }
 
-  // Appends an entry, to a buffer first. After a failure nothing is appended, and nothing of what
-  // was is lost: it stays in the buffer.
+  // Appends an entry, to a buffer first. After an error nothing is appended, and earlier entries
+  // are not lost: they stay in the buffer.
   Status Append(int64_t key, const char* record);
-  // Writes out the buffer and gives its memory back: nothing is appended any more.
+  // Writes the buffer and frees its memory: nothing can be appended afterwards.
   Status Seal();
   bool is_sealed() const { return is_sealed_; }
-  // A second name for the file, which stays when this one goes.
+  // Creates a second name for the file, which remains when this one is removed.
   // REQUIRES: is_sealed()
   Status Link(const std::string& path) const { return file_system_->LinkFile(path_, path); }
   const std::string& path() const { return path_; }
@@ -58,14 +58,14 @@ class SsdSegment {
   Status Read(int64_t entry, int64_t n, char* to) const {
     return file_->Read(layout_.offset(entry), n * layout_.stride(), to);
   }
-  // Reads the record of `key`, which is that of a written entry. DataLoss as from Check; then the
-  // entry is remembered as a suspect.
+  // Reads the record of `key` from a written entry. Returns DataLoss as Check does; the entry is
+  // then remembered as a suspect.
   Status ReadRecord(int64_t entry, int64_t key, char* record) const;
-  // The error of the first suspect among these entries that still cannot be read.
-  //   alive  a bit an entry, the lowest first: whether it is among them
+  // Returns the error of the first suspect among these entries that still cannot be read.
+  //   alive  one bit per entry, lowest first: whether the entry is checked
   Status CheckSuspects(const std::vector<uint8_t>& alive) const;
-  // DataLoss, with path and offset, unless these bytes are the entry that was written, and its key
-  // is `key`, if that is not null.
+  // Returns DataLoss, with path and offset, unless these bytes are the entry that was written and
+  // its key is `key`. Any key matches if `key` is null.
   Status Check(int64_t entry, const char* bytes, const int64_t* key) const {
     return CheckEntry(bytes, key, layout_, entry, path_);
   }
@@ -83,16 +83,17 @@ class SsdSegment {
   int64_t num_entries_ = 0;
   int64_t num_written_ = 0;
   bool is_sealed_ = false;
-  std::vector<char> buffer_;  // the entries after those written
+  std::vector<char> buffer_;  // entries after the written ones
   mutable Mutex suspects_mutex_;
   mutable std::set<int64_t> suspects_
       GUARDED_BY(suspects_mutex_);  // entries that could not be read
 };
 
-// Reads entries of a segment that was linked.
-//   is_alive       (n), whether each entry, from `first` on, is wanted
-//   keys, records  those of the wanted ones are appended
-// InvalidArgument if the file is none of such records, DataLoss if it is damaged.
+// Reads entries of a linked segment.
+//   is_alive       (n), whether each entry, starting with `first`, is wanted
+//   keys, records  those of wanted entries are appended
+// Returns InvalidArgument if the file is not a segment with such records, DataLoss if it is
+// damaged.
 Status ReadSegment(FileSystem* file_system, const std::string& path, int64_t record_bytes,
                    int64_t first, const bool* is_alive, int64_t n, std::vector<int64_t>* keys,
                    std::vector<char>* records);
