@@ -308,7 +308,7 @@ VERSIONS := 3.12-2.20 3.15-2.21
 VERSIONS_TESTS := tests/keras_integration tests/utils/supported_versions_test.py tests/layers/embedding_test.py \
     tests/optimizers/contract_test.py tests/optimizers/multi_optimizer_test.py tests/saving/keras_files/table_test.py \
     tests/saving/named_load_test.py tests/saving/checkpoint/checkpoint_test.py tests/callbacks \
-    tests/saved_model/export_test.py tests/data/prefetch_lookups_test.py
+    tests/saved_model/export_test.py tests/data/prefetch_lookups_test.py tests/tables/initial_rows_test.py
 
 test-versions: $(VERSIONS:%=test-version-%)  ## Build and test with the oldest and the newest Keras and TensorFlow (installs 6 GB).
 

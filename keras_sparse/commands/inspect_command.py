@@ -27,8 +27,9 @@ def run(options):
     if options.verify:
         found["verified_tables"] = verify(found["path"])
     if options.html:
-        options.html.write_text(page_of(_with_rows(found)), encoding="utf-8")
-        print(f"Page: {options.html}")
+        with open(options.html, "w", encoding="utf-8") as file:  # before rows are read
+            file.write(page_of(_with_rows(found)))
+        print("\n".join([*_verified_lines(found), f"Page: {options.html}"]))
         return
     print(json.dumps(found, indent=1) if options.json else "\n".join(_lines(found)))
 
@@ -98,7 +99,7 @@ def _summaries_of_file(path):
 
 def _summaries_of_checkpoint(path):
     checkpoint = WholeCheckpoint(path)
-    progress = Progress(checkpoint.num_records(), "thousand records read", 1000)
+    progress = Progress(checkpoint.num_records(), "thousand records read", 1000)  # at most
     for parts in checkpoint.tables:
         first = parts[0].part
         # Of a table cut by columns those of the first slice, whose norms are then of these alone.
@@ -207,10 +208,15 @@ def _lines(found):
         names = [each["name"] for each in found["all_in_folder"]]
         lines.append(f"the last of {len(names)} in its folder, the first of which is {names[0]}")
     lines += ["", *_table_lines(found["tables"])]
-    if count := found.get("verified_tables"):
-        tables = "1 table" if count == 1 else f"{count} tables"
-        lines += ["", f"Every byte of {tables} is as it was saved."]
-    return lines
+    verified = _verified_lines(found)
+    return [*lines, "", *verified] if verified else lines
+
+
+def _verified_lines(found):
+    if not (count := found.get("verified_tables")):
+        return []
+    tables = "1 table" if count == 1 else f"{count} tables"
+    return [f"Every byte of {tables} is as it was saved."]
 
 
 def _table_lines(tables):

@@ -1,6 +1,7 @@
 """Writes what `inspect` has found as one HTML page that needs no other file."""
 
 import html
+import math
 
 from keras_sparse.utils.byte_sizes import bytes_text
 
@@ -131,6 +132,8 @@ def _of_table(table):
 def _range(exponent, measure):
     if exponent is None:
         return "0"
+    if math.isinf(exponent):
+        return "not finite"
     first, end = 2.0**exponent, 2.0 ** (exponent + 1)
     if measure == "norm":
         return f"{first:.3g} to {end:.3g}"

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 
 _MOST_SHOWN = 15  # keys of a ranking
@@ -13,8 +15,9 @@ class RowSummary:
         num_rows: Integer.
         bins: Dict of measures ("norm", "age", "frequency") that the rows have: each a dict of
             exponents and numbers of rows. Exponent `e` counts values from `2**e` to below
-            `2**(e + 1)`, and `None` counts zeros.
-        most: Dict of measures, without "age": each a list of `(key, value)`, the largest first.
+            `2**(e + 1)`, `None` counts zeros, and `math.inf` values that are not finite.
+        most: Dict of measures, without "age": each a list of `(key, value)` of finite values, the
+            largest first.
     """
 
     def __init__(self, width):
@@ -25,6 +28,8 @@ class RowSummary:
 
     def add(self, piece):
         """Counts the rows of a `RowPiece`."""
+        if len(piece.keys) == 0:
+            return
         self.num_rows += len(piece.keys)
         rows = piece.records[:, : self._width].astype(np.float64)
         values = {"norm": np.sqrt(np.einsum("ij,ij->i", rows, rows))}
@@ -37,14 +42,18 @@ class RowSummary:
 
     def _count(self, measure, values):
         bins = self.bins.setdefault(measure, {})
-        exponents = np.frexp(values)[1] - 1
-        found, numbers = np.unique(exponents[values > 0], return_counts=True)
+        is_finite = np.isfinite(values)
+        exponents = np.frexp(values[is_finite & (values > 0)])[1] - 1
+        found, numbers = np.unique(exponents, return_counts=True)
         for exponent, number in zip(found.tolist(), numbers.tolist(), strict=True):
             bins[exponent] = bins.get(exponent, 0) + number
-        if zeros := int(np.count_nonzero(values == 0)):
-            bins[None] = bins.get(None, 0) + zeros
+        for name, is_it in ((None, values == 0), (math.inf, ~is_finite)):
+            if number := int(np.count_nonzero(is_it)):
+                bins[name] = bins.get(name, 0) + number
 
     def _rank(self, measure, keys, values):
+        is_finite = np.isfinite(values)
+        keys, values = keys[is_finite], values[is_finite]
         best = np.lexsort((keys, -values.astype(np.float64)))[:_MOST_SHOWN]
         ranked = [(int(keys[i]), values[i].item()) for i in best]
         merged = sorted(self.most.get(measure, []) + ranked, key=lambda each: (-each[1], each[0]))

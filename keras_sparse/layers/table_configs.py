@@ -44,6 +44,8 @@ class TableConfigs:
         is_dict = isinstance(embeddings, dict)
         given = embeddings.values() if isinstance(embeddings, dict) else embeddings
         self.layers = [_as_embedding(layer) for layer in given]
+        # The classes that automatic names come from.
+        self.kinds = {type(layer).__name__ for layer in given}
         for layer in given:
             if isinstance(layer, Embedding):
                 layer.template_of = owner

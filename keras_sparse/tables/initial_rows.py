@@ -2,6 +2,8 @@ import dataclasses
 import inspect
 import numbers
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -201,7 +203,8 @@ def _rows(rows, input_dim, output_dim):
 
 def _scaled_variance(initializer, shape):
     fans = {"fan_in": shape[0], "fan_out": shape[1], "fan_avg": sum(shape) / 2.0}
-    axes = (initializer.input_axes, initializer.output_axes)
+    # Keras before 3.15 has no such arguments.
+    axes: list[Any] = [getattr(initializer, name, None) for name in ("input_axes", "output_axes")]
     if None not in axes:
         fan_in, fan_out = (int(np.prod([shape[i] for i in a], dtype=np.int64)) for a in axes)
         fans = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}

@@ -1,3 +1,6 @@
+import math
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -65,7 +68,9 @@ def test_histogram_and_ranking_of_known_rows():
         # Norms 0, 1, 2 and 3, 4, 5; a slot behind the row does not count.
         records = np.float32([[3 * key / 5, 4 * key / 5, 100] for key in keys])
         summary.add(RowPiece(keys, records))
-    assert summary.bins == {"norm": {None: 1, 0: 1, 1: 2, 2: 2}}
+    summary.add(RowPiece(np.arange(6, 8), np.float32([[np.nan, 0], [np.inf, 0]])))
+    summary.add(RowPiece(np.zeros(0, np.int64), np.zeros((0, 2), np.float32)))
+    assert summary.bins == {"norm": {None: 1, 0: 1, 1: 2, 2: 2, math.inf: 2}}
     assert [key for key, _ in summary.most["norm"]] == [5, 4, 3, 2, 1, 0]
 
 
@@ -75,8 +80,8 @@ def test_page_is_one_file_with_the_saves_of_the_folder_and_names_escaped(tmp_pat
     keys = np.arange(640) % 500
     model.fit(keys, np.ones(640), batch_size=80, shuffle=False, verbose=0, callbacks=[callback])
     page = tmp_path / "page.html"
-    assert main(["inspect", str(tmp_path / "run"), "--html", str(page)]) == 0
-    assert "page.html" in capsys.readouterr().out
+    assert main(["inspect", str(tmp_path / "run"), "--verify", "--html", str(page)]) == 0
+    assert re.match("Every byte of 1 table is .*\nPage: .*page.html", capsys.readouterr().out)
     text = page.read_text()
     assert "a&gt;b" in text
     assert "a>b" not in text

@@ -89,6 +89,25 @@ def test_the_group_of_tables_that_no_one_has_named_may_have_another_name(tmp_pat
     assert tables[0] == tables[1]
 
 
+@pytest.mark.parametrize("way", [FORMS[0], FORMS[3]])
+def test_tables_of_one_name_in_two_groups_are_told_apart_by_their_groups(way, tmp_path):
+    def model_of(*names):
+        ids = keras.Input((2,), dtype="int64")
+        rows = []
+        for group in ("clicks", "likes"):
+            tables = [Embedding(None, 4, "sum", name=name) for name in names]
+            rows += GroupEmbedding(tables, name=group)([ids, ids])
+        model = keras.Model(ids, keras.layers.Add()(rows))
+        compile_eagerly(model)
+        model.train_on_batch(FEW_IDS, np.ones((32, 4)))
+        return model
+
+    path = save(model_of("users", "films"), tmp_path, way)
+    with pytest.raises(ValueError, match="Name the layer 'films'.*'clicks/films'.*'clicks/items'"):
+        load(model_of("users", "items"), path)
+    load(model_of("users", "films"), path)
+
+
 def test_a_training_does_not_begin_from_other_tables(tmp_path):
     path = save(features(RENAMED[0]), tmp_path, "checkpoint")
     model = features(RENAMED[1])

@@ -134,14 +134,15 @@ def _share_accumulation(pairs, steps):
             f"`{name}` must be the same of all `optimizers`, so that all variables change in the "
             f"same steps. Received: {', '.join(f'{key}: {each}' for key, each in given)}"
         )
-    for key, optimizer in pairs:
-        if steps and not optimizer.gradient_accumulation_steps:
-            if optimizer.built:  # without the variables that gradients accumulate in
-                raise ValueError(
-                    f"`{name}` must be given to an optimizer when it is made, if it was built "
-                    f"before MultiOptimizer has it. Received: optimizers[{_shown(key)}], built"
-                )
-            optimizer.gradient_accumulation_steps = steps
+    without = {key: each for key, each in pairs if steps and not each.gradient_accumulation_steps}
+    for key, optimizer in without.items():
+        if optimizer.built:  # without the variables that gradients accumulate in
+            raise ValueError(
+                f"`{name}` must be given to an optimizer when it is made, if it was built before "
+                f"MultiOptimizer has it. Received: optimizers[{_shown(key)}], built"
+            )
+    for optimizer in without.values():
+        optimizer.gradient_accumulation_steps = steps
 
 
 def _shown(key):

@@ -53,13 +53,16 @@ class SavedPart(SavedTable):
     def read_rows(self):
         """Yields the `RowPiece` of each chunk with rows, each row once, as it is after all parts.
 
-        Memory holds the keys of all parts but the first, which are those of changed rows.
+        Memory holds the keys of all parts but the first: those of changed rows, and of rows in
+        segments of an SSD tier.
         """
         replaced = np.zeros(0, np.int64)  # keys of later parts, sorted
         for folder, part in reversed(self.parts()):
             keys = [replaced, self.read_erased(folder, part)]
             for piece in self.read_pieces(folder, part, self.table.metadata.ages):
-                piece = piece.of_rows(~np.isin(piece.keys, replaced))
+                places = np.minimum(np.searchsorted(replaced, piece.keys), len(replaced) - 1)
+                if len(replaced) > 0:
+                    piece = piece.of_rows(replaced[places] != piece.keys)
                 keys.append(piece.keys)
                 if len(piece.keys) > 0:
                     yield piece

@@ -77,7 +77,9 @@ class NamedLoad:
         self._theirs = NamedPlaces(names)
         probes = {path: _probe(each) for path, each in self._saveables.items()}
         self._probes = {p: each for p, each in probes.items() if each or each.table is not None}
-        kinds = (type(self._saveables[path]).__name__ for path in self._tables())
+        kinds = {type(self._saveables[path]).__name__ for path in self._tables()}
+        for each in self._saveables.values():
+            kinds |= getattr(getattr(each, "templates", None), "kinds", set())
         # All2All layers call their only table "embeddings".
         self._kinds_of_tables = {"embedding", "embeddings", *map(to_snake_case, kinds)}
         saved_tables = [path for path in names if self._is_table(path)]
@@ -126,7 +128,11 @@ class NamedLoad:
         return self._given_name(self._ours, path), self._given_name(self._theirs, place)
 
     def _given_name(self, places, path):
-        """Returns the name that a user gave a table, or a layer around it that tells it apart."""
+        """Returns the name that a user gave a table, or `None`.
+
+        A name that several tables have follows that of the layer around them, if a user gave one. A
+        table without a name has that layer's.
+        """
         name, segment = places.names[path], path.rpartition("/")[2]
         is_given = self._is_name(name)
         if is_given and name not in self._repeated:
@@ -136,8 +142,8 @@ class NamedLoad:
         while (is_given or not has_several) and (path := path.rpartition("/")[0]):
             is_member = path in places.names and isinstance(places.key_of[path][-1], int)
             if is_member and not places.is_automatic(path):
-                return places.names[path]
-        return None
+                return f"{places.names[path]}/{name}" if is_given else places.names[path]
+        return name if is_given else None
 
     def _is_name(self, name):
         """Returns whether a table has a name that is not from Keras."""
@@ -250,9 +256,11 @@ class NamedLoad:
         )
         mine, saved = self._given_names_at(place, place)
         if mine not in self._saved_given_names and saved not in self._given_names:
+            names = zip(mine.split("/"), saved.split("/"), strict=False)
+            name = next((theirs for ours, theirs in names if ours != theirs), saved)
             rule = (
                 "A table that has a name must be loaded by its name, and the file has another "
-                f"table in its place. Name the layer '{saved}', or use"
+                f"table in its place. Name the layer '{name}', or use"
             )
         raise ValueError(
             f"{rule} `skip_mismatch=True` to load by names what is in both. Received: "
