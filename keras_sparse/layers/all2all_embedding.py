@@ -14,17 +14,17 @@ KEY_DTYPES = ("int32", "uint32", "int64", "uint64")
 
 
 class All2AllEmbedding(DistributedEmbedding):
-    """The base of SparseOperationKit's two layers: one table, by rows over all ranks.
+    """Base class of SparseOperationKit's layers with one table, sharded by rows.
 
-    The row of a key is on rank `key % size`, of a negative key too.
+    The row of a key is on rank `key % size`, also for negative keys.
 
     Args:
-        combiner: String, or `None` for a row a key.
+        combiner: String, or `None` for one row per key.
         max_vocabulary_size_per_gpu, embedding_vec_size, slot_num, use_hashtable, key_dtype,
-        embedding_initializer, seed: See `All2AllDenseEmbedding`.
+            embedding_initializer, seed: See `All2AllDenseEmbedding`.
         hashtable_options: Dict with `storage`, `admission`, `eviction` and `frequency`, for a hash
             table alone.
-        **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
+        **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class All2AllEmbedding(DistributedEmbedding):
 
     @classmethod
     def from_config(cls, config):
-        """Makes a layer; a table without a hash table keeps its size on another number of ranks."""
+        """Creates a layer whose static table keeps its size on another number of ranks."""
         config = dict(config)
         num_ranks = config.pop("num_ranks", size())
         if not config["use_hashtable"]:

@@ -11,25 +11,27 @@ from keras_sparse.utils import checks
 
 @contextlib.contextmanager
 def group_embedding_scope(name=None, mode="collective"):
-    """Looks up together what `keras_sparse.layers.Embedding` layers of a functional model look up.
+    """Groups the `Embedding` layers of a functional model into one `GroupEmbedding`.
 
-    The layers that are called inside of it become tables of one `GroupEmbedding`, which the model
-    has in their place: one native op and, over ranks, one exchange for all of them. It is called at
-    the first use of any of their outputs, or when the scope ends; layers that are called after such
-    a use are another `GroupEmbedding`, so use outputs when the scope has ended. The layers must be
-    new, and called in this scope alone, there as often as you like. Stands in for DeepRec's
-    `group_embedding_column_scope`.
+    Layers that are called inside the scope become tables of one `GroupEmbedding`, which takes their
+    place in the model: one native op and, over ranks, one set of exchanges for all of them. The
+    group is called when the scope ends, or at the first use of one of its outputs. Layers called
+    after such a use form another group, so use outputs after the scope. The scope replaces
+    `group_embedding_column_scope` of DeepRec.
 
-    A layer that is called with tensors, as in the `call` of a subclassed model, looks up by itself,
-    scope or not: make a `GroupEmbedding` there.
+    Layers must be new, and may be called only in this scope, any number of times. A layer that is
+    called with tensors, as in the `call` of a subclassed model, looks its ids up by itself: create
+    a `GroupEmbedding` there.
 
     Args:
-        name: String, of the `GroupEmbedding`. Defaults to `None`: Keras' own.
-        mode: `"collective"` or `"localized"`, as of `GroupEmbedding`. Defaults to `"collective"`.
+        name: String. Name of the `GroupEmbedding`. Defaults to `None`: a name that Keras makes.
+        mode: `"collective"` or `"localized"`. `"collective"` shards the tables over ranks;
+            `"localized"` replicates static tables on each rank and exchanges only gradients.
+            Defaults to `"collective"`.
 
     Raises:
-        ValueError: A layer has its table already, is called again outside of the scope, or is of a
-            class that computes more.
+        ValueError: A layer already has its table, is called again outside the scope, or is of a
+            subclass that computes something else.
 
     Example:
     >>> users, items = keras.Input((), dtype="int64"), keras.Input((5,), dtype="int64")
