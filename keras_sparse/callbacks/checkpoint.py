@@ -32,58 +32,68 @@ from keras_sparse.utils import checks
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Saves checkpoints while a model trains, and goes on from the last one.
+    """Saves checkpoints during training and resumes from the latest one.
 
-    Checkpoints are folders `step-000001000` below `path`, deltas `step-000001100-delta`, named
-    after the optimizer's steps, and `step-000001000-2` the second of a step. The callback's first
-    training loads the last one there, if that is ahead of the model, and goes on with the batch
-    after it; so the same script, run again, goes on where it was cut off. If that training was
-    finished, `fit` makes no step, with a warning. A damaged checkpoint is put aside under a name
-    with `.damaged`, and the one before it is loaded.
+    Checkpoints are folders `step-000001000` inside `path`, and deltas are folders
+    `step-000001100-delta`. The number is the optimizer's step; a second checkpoint of a step is
+    `step-000001000-2`. The first training with the callback loads the latest checkpoint or delta if
+    it is ahead of the model, and continues with the batch after it. So the same script, run again,
+    resumes where it stopped. If that training had already completed, `fit` warns and returns
+    without a step. A damaged checkpoint is renamed to end in `.damaged`, and the one before it is
+    loaded.
 
-    To train a model further on new data, give each run a `path` of its own and the one before as
-    `begin_from`; the guide's page on daily training has the script.
+    To train on new data, give each run its own `path` and the previous one as `begin_from`; the
+    guide "Train on each day's data" shows the script.
 
-    The batches that were trained on are taken from the data once more, and passed over: no step,
-    and no other callback, sees them. What is trained then is bit for bit what it would have been,
-    if the data gives the same batches again. An order that is drawn anew for each epoch, as
-    `shuffle` of `tf.data` and of `fit` do, is another one in a new process; the guide's page on
-    checkpoints says how to draw it from the number of the epoch. Metrics of the epoch are those of
-    its rest.
+    A resumed training reads the batches that were already trained on once more and skips them: no
+    step and no other callback sees them. The result is bit for bit that of an uninterrupted
+    training if the data gives the same batches again. An order that is drawn anew in each epoch, as
+    by `shuffle` of `tf.data` and of `fit`, differs in a new process; the guide "Resume in the
+    middle of an epoch" shows how to draw the order from the epoch number. Metrics of a resumed
+    epoch cover the rest of the epoch.
 
-    The model must be built, as a functional one is: call one of your own class on a batch before
-    `fit`, with which a run that goes on has variables to load.
+    The model must be built before `fit`, as a functional model is. Call a model of your own class
+    on one batch first.
 
-    On several ranks each of them has the callback, with a `path` that all see; rank 0 says what is
-    loaded, saved and removed. Another number of ranks can go on.
+    On several ranks, pass the callback to `fit` on all ranks with a `path` that all ranks see. Rank
+    0 decides what is loaded, saved and removed. A training can resume on another number of ranks.
 
     Args:
-        path: Folder for the checkpoints, made if it is not there.
-        every_steps: Integer: a checkpoint is saved when the optimizer's steps come to a multiple of
-            it. Defaults to `None`, at the end of each epoch. What is left is saved at the end.
-        keep: Integer: how many checkpoints stay; older ones are removed, with their deltas.
-            Defaults to `None`, all.
-        delta_every: Integer: a delta is saved when the steps come to a multiple of it, for the
-            first time a checkpoint, and so if the model was saved elsewhere in between. Defaults to
-            `None`, no deltas.
-        resume: Boolean. Whether to go on from what is at `path`. `False` refuses a folder with
-            checkpoints in it. Defaults to `True`.
-        verbose: Boolean. Whether to show a bar where saving, or passing batches over, takes long.
-            Defaults to `True`.
-        skip_batches: Boolean. Whether a training that goes on passes over the batches that it has
-            had: those of its epoch, and where epochs go on in the data, as with `steps_per_epoch`,
-            all before it too. `False` for data that begins by itself with the batch `first_batch`,
-            or that has no beginning, as a stream. Epochs end where they would have ended in either
-            case. Defaults to `True`.
-        links: As of `keras_sparse.saving.save_checkpoint`, for deltas too. Defaults to `True`.
+        path: Folder of the checkpoints; created if missing.
+        every_steps: Integer. Saves a checkpoint each time the optimizer's steps reach a multiple of
+            it, and at the end of training if anything changed since. Defaults to `None`: at the end
+            of each epoch.
+        keep: Integer. Number of checkpoints to keep; older ones are removed with their deltas.
+            Defaults to `None`: all.
+        delta_every: Integer below `every_steps`. Saves a delta each time the optimizer's steps
+            reach a multiple of it. If there is no base in `path`, for the first save or after the
+            model was saved elsewhere, a checkpoint is saved instead. Defaults to `None`: no deltas.
+        resume: Boolean. Whether to resume from the checkpoints in `path`. If `False`, a folder with
+            checkpoints raises `ValueError`. Defaults to `True`.
+        verbose: Boolean. Whether to show a progress bar if saving or skipping batches takes long,
+            and to print where training resumes. Defaults to `True`.
+        skip_batches: Boolean. Whether a resumed training skips the batches that it has trained on:
+            those of its epoch and, if the data continues over epochs, as with `steps_per_epoch`,
+            all batches before. Pass `False` for data that starts at the batch `first_batch` by
+            itself, or that has no start, such as a stream. Epochs end at the same batch in both
+            cases. Defaults to `True`.
+        links: Boolean. Whether checkpoints and deltas hard-link the files of unchanged rows. If
+            `False`, each checkpoint writes all rows, so that no file contains rows that were erased
+            before. Defaults to `True`.
         begin_from: Path of a checkpoint, or of a folder to use its latest one. The model is loaded
-            from it while `path` has no checkpoint. Epochs and batches count from 0, and steps from
-            the loaded one. Defaults to `None`: training begins with the model as it is.
+            from it while `path` has no checkpoint. Epochs and batches then count from 0, and steps
+            continue from the loaded one. Defaults to `None`: training begins with the model as it
+            is.
 
     Attributes:
-        first_batch: Integer. The batch that data must start with if `skip_batches` is `False`,
-            counted from the start of the data: 0, or the one after those that were trained on.
-            It can be read before `fit` and while `fit` runs, and is 0 once the data starts anew.
+        first_batch: Integer. The batch that the data must start with if `skip_batches=False`,
+            counted from the start of the data: 0, or the batch after those that were trained on. It
+            can be read before and during `fit`, and is 0 once the data starts again.
+
+    Raises:
+        ValueError: An argument is out of its range; `delta_every` is not below `every_steps`; or
+            `begin_from` is `path` or in it. When training begins, if the model has no optimizer, or
+            is not built with `resume=True` or `begin_from`.
 
     Example:
     >>> import tempfile

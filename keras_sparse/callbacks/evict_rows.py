@@ -7,19 +7,19 @@ from keras_sparse.utils import checks
 
 
 class EvictRows(keras.callbacks.Callback):
-    """Lets the rows of a model's tables go that their eviction policies name, as it trains.
+    """Evicts rows during training according to each table's policy.
 
     Args:
-        every: `"epoch"`, for the end of each epoch, or an integer: in training steps, how often.
-            Steps count from the optimizer's first one, whose number is saved with the model, so
-            that a model that trains on from a file evicts at the same steps. Where
-            `steps_per_execution` passes over such a step, rows go at the end of the execution.
-            Defaults to `"epoch"`.
-        verbose: 0 or 1. With 1 a line is printed for each table. Of several ranks each has rows of
-            its own, and prints lines that name it. Defaults to 0.
+        every: `"epoch"` or integer. Evicts at the end of each epoch, or each time the training
+            steps reach a multiple of the integer. Steps count from the first step of the optimizer,
+            and their number is saved with the model, so a resumed training evicts at the same
+            steps. With `steps_per_execution`, rows are evicted at the end of the execution that
+            contains such a step. Defaults to `"epoch"`.
+        verbose: 0 or 1. With 1, prints one line per table. On several ranks, each rank prints the
+            lines of its own rows with its number. Defaults to 0.
 
     Raises:
-        ValueError: When training begins, if no table of the model has a policy.
+        ValueError: When training begins, if no table of the model has an eviction policy.
 
     Example:
     >>> ids = keras.Input((2,), dtype="int64")

@@ -69,37 +69,41 @@ def _counting_anew(stats):
 
 
 class TierStats(keras.callbacks.Callback):
-    """Writes what is in the tiers of a model's tables, and what they do, to TensorBoard.
+    """Writes the statistics of the tiers of each table to TensorBoard.
 
-    Of each table there are a few charts, and of them those that have something to show: what is
-    constant from the beginning of training is left out, but for rows, bytes and hit rates of
-    dynamic tables. They are `<variable path>/<chart>`, and each begins with the name of its tier
-    (`DRAM`, `SSDHASH`, ...):
+    Each table has a few charts, named `<variable path>/<chart>`. Charts that stay constant from the
+    start of training are left out, except rows, bytes and hit rates of dynamic tables. Chart names
+    begin with the tier (`DRAM`, `SSDHASH`, ...):
 
-    - `DRAM_rows` and `DRAM_bytes`, which are in it;
-    - `DRAM_hit_rate`: of the ids that it was asked for, the part that it had;
-    - `DRAM_hits_per_step`;
-    - `SSDHASH_read_bytes_per_second` and `SSDHASH_write_bytes_per_second`, of a lower tier.
+    - `DRAM_rows` and `DRAM_bytes`: rows in the tier, and bytes of everything in it;
+    - `DRAM_hit_rate`: fraction of the requested rows that the tier had;
+    - `DRAM_hits_per_step`: requested rows that the tier had, per step;
+    - `SSDHASH_read_bytes_per_second` and `SSDHASH_write_bytes_per_second`: rows read from and
+      written to a lower tier.
 
-    Beside them are `waited_seconds_per_step`, which steps stood still for lower tiers, and of
-    lookups that `keras_sparse.data.prefetch_lookups` has staged `prefetch_used_rate`,
-    `prefetch_waited_seconds_per_step` and `prefetch_hidden_seconds_per_step`. Rates are those since
-    the last writing, evaluation in between included. The axis is training steps.
+    `waited_seconds_per_step` is the time that a step waited for lower tiers. For lookups staged by
+    `keras_sparse.data.prefetch_lookups` there are `prefetch_used_rate`,
+    `prefetch_waited_seconds_per_step` and `prefetch_hidden_seconds_per_step`. Rates cover the time
+    since the last write, including evaluation. The horizontal axis is the training step.
 
     Args:
-        log_dir: Folder for the event files, made if it is not there. It may be that of
-            `keras.callbacks.TensorBoard`. `None` for none, with `verbose=1`. Of several ranks,
-            rank `r` of `n` writes what is true of its part of each table to the folder
-            `rank-r-of-n` in it, which TensorBoard shows as a run of that name.
-        update_freq: `"epoch"`, or an integer: how many training steps lie between two writings, at
-            least. Reading the numbers waits for rows on their way to lower tiers. Defaults to
-            `"epoch"`.
-        verbose: 0 or 1. Whether to print, at the end of training, a line for each table with lower
-            tiers, their rows and their hit rates in it, and one for each table whose lookups were
-            staged. Defaults to 0.
-        counters: Boolean. Whether to write all numbers of `EmbeddingVariable.stats` as well, as
-            `<variable path>/<name>`, `<variable path>/<tier>/<name>` and
-            `<variable path>/prefetch/<name>`, constant or not. Defaults to `False`.
+        log_dir: Folder of the event files; created if missing. It may be the folder of
+            `keras.callbacks.TensorBoard`. On several ranks, rank `r` of `n` writes the statistics
+            of its part of each table to the folder `rank-r-of-n` inside it, which TensorBoard shows
+            as a run of that name. `None` writes no files and needs `verbose=1`.
+        update_freq: `"epoch"` or integer. Writes at the end of each epoch, or after at least this
+            number of training steps. Reading the statistics waits for rows on their way to lower
+            tiers. Defaults to `"epoch"`.
+        verbose: 0 or 1. With 1, prints at the end of training one line for each table with lower
+            tiers, with their rows and hit rates, and one line for each table with staged lookups.
+            Defaults to 0.
+        counters: Boolean. Whether to write all numbers of `EmbeddingVariable.stats` too, constant
+            or not, as `<variable path>/<name>`, `<variable path>/<tier>/<name>` and
+            `<variable path>/prefetch/<name>`. Defaults to `False`.
+
+    Raises:
+        ValueError: `log_dir` is `None` and `verbose` is 0. When training begins, if the model has
+            no tables of keras_sparse.
 
     Example:
     >>> import tempfile

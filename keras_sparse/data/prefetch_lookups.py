@@ -19,43 +19,49 @@ _MOST_GIVEN = 64
 def prefetch_lookups(
     dataset, model, num_threads="auto", capacity="auto", mode="exact", select=None
 ):
-    """Lets the rows of coming batches be on their way while a step computes.
+    """Looks up the rows of coming batches while the current step computes.
 
-    The batches pass as they are. As each one does, its lookups are given to a stage, whose threads
-    make them ready beside the training; the layer's own lookup of the same ids then takes what is
-    there. Where nothing is, or other ids come, it does what it does without, so that no order of
-    batches, abandoned iterator or `evaluate` in between can change a result: that is counted in
-    `stats()["prefetch"]` of the layers, nothing more.
+    The dataset passes its batches on unchanged. A stage with its own threads prepares the lookups
+    of each batch, and the layer's lookup of the same ids then uses the staged result. If nothing is
+    staged for its ids, a step looks them up as usual and counts the lookup as missed in
+    `stats()["prefetch"]` of the layer. So the order of batches, abandoned iterators and `evaluate`
+    in between never change a result.
 
-    With `mode="exact"` the stage reads the records of lower tiers ahead, and a step finds them in
-    memory; of tables that are spread over ranks it exchanges the ids, and a step the rows alone.
-    It is bit for bit the training without it. Tables in the memory of one rank, or of its GPU
-    alone, need nothing, and cost nothing. With `mode="stale"` it reads, pools and exchanges the
-    rows too, so that a step waits for nothing; its rows may miss the updates of as many steps as
-    there are batches ahead, `capacity + num_threads` at most: it is `staleness_max` in the
-    statistics. Gradients go to the rows as they are. This is the last stage of a dataset: what
-    reads ahead after it, as another `prefetch`, only makes rows wait.
+    `mode="exact"` reads the records of lower tiers into memory ahead of the step and, for tables
+    sharded over ranks, exchanges the ids. Training gives the same bits as without prefetching.
+    Tables in the memory or GPU of one rank need no staging and cost nothing.
 
-    All ranks must call it alike, and functions that look spread tables up must be traced after it;
-    those of `fit`, `evaluate` and `predict` are.
+    `mode="stale"` also looks up, pools and exchanges the rows. They may miss the updates of the
+    last steps: at most `capacity + num_threads`, reported as `staleness_max`. Gradients always
+    update the current rows.
+
+    Let this be the last stage of the dataset: a later `prefetch` delays the batches. On several
+    ranks, all ranks must call it with the same arguments. Trace your own functions that look up
+    sharded tables after this call; `fit`, `evaluate` and `predict` do so.
 
     Args:
         dataset: `tf.data.Dataset` of batches, as `fit` takes it.
-        model: Built `keras.Model` that is trained or evaluated on it. Of a functional or sequential
-            model the layers and what feeds them are found.
-        num_threads: Integer. How many batches are worked on at once, by threads of the stage's own;
-            what ranks exchange is exchanged for one at a time. Defaults to `"auto"`: from 1 upward
-            until steps need not wait.
-        capacity: Integer from `num_threads` to 64. How many batches are ready or in work at most.
-            Defaults to `"auto"`, likewise.
+        model: Built `keras.Model` that trains on or evaluates the dataset.
+        num_threads: Integer in [1, 64], or `"auto"`. Number of batches that are staged at the same
+            time. Exchanges between ranks run one batch at a time. Defaults to `"auto"`: starts at 1
+            and grows while steps wait.
+        capacity: Integer from `num_threads` to 64, or `"auto"`. Largest number of batches that are
+            staged or being staged. Defaults to `"auto"`: starts at 1 and grows while steps wait.
         mode: `"exact"` or `"stale"`. Defaults to `"exact"`.
-        select: Function of the components of a batch, `x, y` and `sample_weight` if there is one,
-            which gives a dict of inputs by the layers, or their names, that look them up. A layer
-            with weights is called in it instead: `lambda x, y: model.bags(x["ids"], x["weights"])`;
-            it may do both. Defaults to `None`: found in a functional model.
+        select: Function of the components of a batch, `x, y` and `sample_weight` if present. It
+            returns a dict from layers, or their names, to the inputs that they look up; or it calls
+            layers, as needed for weights: `lambda x, y: model.bags(x["ids"], x["weights"])`; or
+            both. Defaults to `None`: a functional or sequential model, whose layers and their
+            inputs are found.
 
     Returns:
-        `tf.data.Dataset` of the same elements. The stage ends with it and its iterators.
+        `tf.data.Dataset` with the same elements. The stage ends with the dataset and its iterators.
+
+    Raises:
+        TypeError: `dataset` is not a `tf.data.Dataset`, or `select` is not a function of the
+            components of a batch.
+        ValueError: An argument is out of its range, `num_threads` exceeds `capacity`, or `select`
+            leads to no lookup.
 
     Example:
     >>> inputs = keras.Input((2,), dtype="int64")

@@ -22,20 +22,22 @@ _WEIGHT_DECAY_SETTINGS = ("_exclude_from_weight_decay", "_exclude_from_weight_de
 
 
 def from_keras(optimizer):
-    """Turns a Keras optimizer into the one of its name that trains embedding variables too.
+    """Converts a Keras optimizer into its counterpart that also trains tables.
 
     Args:
         optimizer: `keras.optimizers.Optimizer`, its name, or its config as `keras.optimizers.get`
-            takes it. An optimizer of `keras_sparse.optimizers` is returned as it is. Of a
-            `LossScaleOptimizer` the inner optimizer is turned, of a `MultiOptimizer` all are.
+            takes it. An optimizer of `keras_sparse.optimizers` is returned unchanged. For a
+            `LossScaleOptimizer`, the inner optimizer is converted; for a `MultiOptimizer`, all its
+            optimizers are.
 
     Returns:
-        Optimizer of `keras_sparse.optimizers` with the same settings, not built: slots and step
-        count begin anew.
+        Unbuilt optimizer of `keras_sparse.optimizers` with the same settings. Slots and the step
+        count start anew.
 
     Raises:
-        NotImplementedError: It has no counterpart. Names those there are.
-        ValueError: It is no optimizer.
+        NotImplementedError: The optimizer has no counterpart. The message lists the supported
+            optimizers.
+        ValueError: `optimizer` is not an optimizer.
 
     Example:
     >>> from_keras("adam").__class__
