@@ -4,15 +4,15 @@ from keras_sparse.utils import checks
 
 
 class EvictionPolicy:
-    """The base of eviction policies: which rows of a dynamic table leave it.
+    """Base class of eviction policies, which decide which rows leave a dynamic table.
 
-    Rows go when they are told to: by `layer.evict()`, by the callback `EvictRows`, when the table
-    is saved, or where an update would exceed the table's `max_rows`. They go from all tiers, with
-    their optimizer slots; a key that comes again starts anew, as if it had never had a row.
+    Rows are evicted by `layer.evict()`, by the callback `EvictRows`, when the table is saved, or
+    when an update would exceed the table's `max_rows`. They leave all tiers with their slots. A key
+    that is trained again starts anew.
 
     Args:
-        at_save: Boolean. Whether rows also go each time the table is saved, right before it is
-            written, so that the file has the rows that the model has. Defaults to `True`.
+        at_save: Boolean. Whether rows are also evicted each time the table is saved, just before it
+            is written, so that file and model have the same rows. Defaults to `True`.
     """
 
     kind = ""  # the native policy's name
@@ -29,12 +29,12 @@ class EvictionPolicy:
         return {}
 
     def get_config(self):
-        """Returns the arguments as a dict that can be saved."""
+        """Returns the arguments as a serializable dict."""
         return {"at_save": self.at_save, **self.constants()}
 
     @classmethod
     def from_config(cls, config):
-        """Makes the policy that `get_config` describes."""
+        """Creates the policy that `get_config` describes."""
         return cls(**config)
 
 

@@ -21,33 +21,41 @@ _NEEDS = {
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class StorageOption:
-    """The tiers of a table, their sizes and where they lie.
+    """Defines the tiers of a table, their sizes, and the folder of their files.
 
-    Rows are used in the first tier. When it is full, its coldest rows move to the next one, and
-    come back when they are trained again; a lookup reads them where they are. A tier between the
-    first and the last that is full passes on the rows that came into it first. What a model
-    computes does not depend on it.
+    Rows are used and updated in the first tier. When the first tier is full, its coldest rows are
+    demoted to the next tier; a later gradient promotes them again, and a lookup reads them from
+    their tier. A full tier between the first and the last demotes the rows that it received first.
+    Tiers never change the results of a model.
 
     Args:
-        storage_type: `StorageType` or its name; one that begins with `HBM` needs a GPU, which of
-            several ranks is looked for as they make tables. Defaults to `"DRAM"`, memory alone.
-        storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
-            it at a time: rank `r` of `n` the folder `rank-r-of-n` in it. Its tables each have a
-            folder of their own in it, which goes with the table. Needed for lower tiers other than
-            `DRAM`. That of a model file is taken only where this program has a `StorageOption` with
-            the same path already, where the environment variable `KERAS_SPARSE_STORAGE_PATHS`
-            (folders, with ':' in between) has a folder that it is in, or with
-            `keras.saving.load_model(..., safe_mode=False)`.
-        storage_size: List of integers, or of strings such as `"2GB"` and `"64GiB"`. Bytes of each
-            tier, the first one's with everything that it holds: rows, slots, keys and index (of
-            "HBM" alone rows and slots). They
-            are the table's, in this process. Tiers that it does not reach have 1 GiB; memory alone
-            has no limit then. Where the last tier, which may be the first, is full, the next update
-            is an error before it changes the table; a static table that does not fit is one as it
-            is made or gets its optimizer.
-        cache_strategy: `"LRU"` or `"LFU"`. Which rows leave the first tier: those whose last
-            gradient lies furthest back, or those with the fewest training steps since they last
-            came into it, where older steps count less. Defaults to `"LRU"`.
+        storage_type: `StorageType` or its name. A type that begins with `HBM` needs a GPU; one of
+            several ranks checks for its GPU when it creates tables. Defaults to `"DRAM"`: memory
+            alone.
+        storage_path: Folder for the files of lower tiers; created if missing. Required for lower
+            tiers other than `DRAM`. One process uses a folder at a time: rank `r` of `n` uses the
+            folder `rank-r-of-n` inside it. Each table has its own folder inside, which is removed
+            with the table. The `storage_path` of a loaded model file is accepted in three cases:
+            this program already has a `StorageOption` with the same path; the environment variable
+            `KERAS_SPARSE_STORAGE_PATHS` (folders separated by ':') names a folder that contains the
+            path; or `keras.saving.load_model(..., safe_mode=False)` loads the file. Defaults to
+            `None`.
+        storage_size: List of integers, in bytes, or of strings such as `"2GB"` and `"64GiB"`: the
+            size of each tier, for this table in this process. The size of the first tier covers
+            rows, slots, keys and index (of `"HBM"` alone, rows and slots). If the last tier is
+            full, the next update raises an error before it changes the table; a static table that
+            does not fit raises an error when it is created or receives its optimizer. Defaults to
+            `None`. Tiers without an entry have 1 GiB; memory alone has no limit then.
+        cache_strategy: `"LRU"` or `"LFU"`. Which rows leave the first tier. `"LRU"` demotes the
+            rows whose last gradient is oldest. `"LFU"` demotes the rows with the fewest training
+            steps since they entered the first tier, where older steps count less. Defaults to
+            `"LRU"`.
+
+    Raises:
+        TypeError: `storage_size` is not a list.
+        ValueError: `storage_type` or `cache_strategy` is unknown, `storage_path` is missing or a
+            URL, or `storage_size` has more entries than tiers.
+        NotImplementedError: This build lacks a lower tier, or this process has no GPU for `HBM`.
 
     Example:
     >>> storage = StorageOption("DRAM_SSDHASH", "rows", storage_size=["512MB", "64GB"])
@@ -99,23 +107,23 @@ class StorageOption:
 
     @property
     def is_on_gpu(self):
-        """True if rows are used in a GPU's memory."""
+        """Boolean. Whether rows are used in the memory of a GPU."""
         return self.storage_type.tiers[0] == "HBM"
 
     @property
     def lower_tiers(self):
-        """Tuple of the names of the tiers below the first."""
+        """Tuple of strings: the tiers below the first one."""
         return self.storage_type.tiers[1:]
 
     @property
     def sizes(self):
-        """List of the bytes of all tiers; `2**63 - 1` means no limit."""
+        """List of integers: the bytes of each tier; `2**63 - 1` means no limit."""
         missing = len(self.storage_type.tiers) - len(self.storage_size)
         default = _DEFAULT_SIZE if self.lower_tiers else _NO_LIMIT
         return [*self.storage_size, *[default] * missing]
 
     def get_config(self):
-        """Returns the arguments as a dict that can be saved."""
+        """Returns the arguments as a serializable dict."""
         return {
             "storage_type": str(self.storage_type),
             "storage_path": self.storage_path,
@@ -125,11 +133,11 @@ class StorageOption:
 
     @classmethod
     def from_config(cls, config):
-        """Makes the option that `get_config` describes.
+        """Creates the option that `get_config` describes.
 
         Raises:
-            ValueError: A model is loaded from a file in Keras' safe mode, and this program has not
-                agreed to the file's `storage_path`.
+            ValueError: A model file is loaded in Keras' safe mode, and this program has not
+                accepted the file's `storage_path`.
         """
         path = _check_path(config.get("storage_path"))
         if path is not None:
