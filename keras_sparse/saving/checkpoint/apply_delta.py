@@ -20,39 +20,39 @@ _MOST_KEPT_BYTES = 256 << 20
 
 
 def apply_delta(model, path, lock=None, verbose=True):
-    """Brings a model that is in use from the checkpoint it was loaded from to a later one.
+    """Updates a model in use from its loaded checkpoint to a later one.
 
-    Only what has come since is read: of a delta its own rows, and those of the deltas before it
-    that the model has not, so that the cost is that of what has changed. All of it is checked
-    before the model changes. Memory keeps 256 MiB of it; tables with more changes are read again,
-    one after the other. The rows of a table change at once: a lookup sees them all as they were, or
-    all as they are afterwards. Dense variables change first: who holds `lock` sees one state.
+    Only the changes are read: the rows of a delta, and those of deltas before it that the model
+    lacks. All of them are checked before the model changes. Up to 256 MiB are kept in memory;
+    tables with more changes are read again, one after the other. The rows of a table change at
+    once: a lookup sees the old rows or the new ones. Dense variables change first, so hold `lock`
+    during a prediction to see one state.
 
-    A model that is compiled with the optimizer of the training is as if `load_checkpoint` had
-    loaded the later state. One without it has rows alone, and can follow optimizers that move no
-    row without a gradient, as Adagrad, SGD and all lazy ones; ages and frequencies come along to
-    tables that keep them. What admission filters remember is
-    not brought along, so that the next save of the model is a checkpoint rather than a delta.
+    If the model is compiled with the optimizer of the training, the result is that of
+    `load_checkpoint` of the later state. A model without the optimizer receives rows alone. It can
+    follow optimizers that move no row without a gradient: Adagrad, SGD and all lazy ones. Tables
+    that keep ages and frequencies receive them. The state of admission filters is not updated, so
+    the next save of the model must be a checkpoint instead of a delta.
 
     Args:
-        model: A `keras.Model` that `load_checkpoint`, or this, has brought to a state that the
-            later one goes back to, and that has not been trained since.
-        path: Path of the delta, or of a checkpoint that links the files of that state, or of the
-            folder of `callbacks.Checkpoint`: its latest one.
-        lock: Context manager that is entered while the model changes, as `threading.Lock()`.
+        model: `keras.Model` that `load_checkpoint` or `apply_delta` has brought to a state that the
+            later one builds on, and that has not been trained since.
+        path: Path of a delta, of a checkpoint that links the files of the model's state, or of a
+            folder of `callbacks.Checkpoint` to use its latest one.
+        lock: Context manager that is entered while the model changes, such as `threading.Lock()`.
             Defaults to `None`.
-        verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+        verbose: Boolean. Whether to show a progress bar if reading takes long. Defaults to `True`.
 
     Returns:
         `CheckpointInfo`.
 
     Raises:
-        FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
-        CheckpointDamagedError: It is damaged.
-        ValueError: It does not go on from the model's state: `load_checkpoint` loads it. The model
-            stays as it is then, and after the errors above. After an error of memory or a disk,
-            or if files are removed, while rows are written it is between both states, and
-            `load_checkpoint` brings it back.
+        FileNotFoundError: There is no whole checkpoint at `path`, or a delta's base is missing.
+        CheckpointDamagedError: The checkpoint is damaged.
+        ValueError: The checkpoint does not build on the model's state; `load_checkpoint` loads it.
+            After this error and those above, the model is unchanged. If memory or a disk fails, or
+            files are removed, while rows are written, the model is between both states, and
+            `load_checkpoint` repairs it.
     """
     path = checkpoint_of_all_ranks(path)
     with errors_on_all_ranks("apply_delta_begins"):

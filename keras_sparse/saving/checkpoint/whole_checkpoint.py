@@ -87,17 +87,17 @@ class WholeCheckpoint:
 
 
 def latest_checkpoint(folder):
-    """Returns the path of the latest checkpoint or delta in a folder of `callbacks.Checkpoint`.
+    """Returns the path of the latest checkpoint or delta in a folder.
 
-    Skips, with a warning, a checkpoint that lacks files or goes back to one that is not there.
-    `verify` reads the files, too.
+    Skips a checkpoint with missing files or a missing base, with a warning. `verify` also reads the
+    files.
 
     Args:
-        folder: Path of the folder.
+        folder: Path of the folder of `callbacks.Checkpoint`.
 
     Returns:
-        `pathlib.Path`, or `None` if there is none, or no such folder, as of
-        `tf.train.latest_checkpoint`.
+        `pathlib.Path`, or `None` if the folder is missing or has no checkpoint, as
+        `tf.train.latest_checkpoint` returns it.
     """
     folder = pathlib.Path(checks.local_path(folder, "folder"))
     saved = CheckpointFolder(folder, is_cleaned=False).list() if folder.is_dir() else []

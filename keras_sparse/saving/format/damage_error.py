@@ -23,7 +23,7 @@ PARSER_ERRORS = (
 
 
 class CheckpointDamagedError(ValueError):
-    """A file of a checkpoint is missing, or its bytes are not those that were saved."""
+    """Raised if a file of a checkpoint is missing or differs from what was saved."""
 
 
 def check_types(parsed):

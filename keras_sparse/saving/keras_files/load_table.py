@@ -34,25 +34,25 @@ _loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def load_table(table, store):
-    """Reads a table from the store that Keras gives a layer, in place of the rows there are.
+    """Replaces the rows of a table by those in the store of a layer.
 
-    All bytes are checked before the first table of the file changes: if one is damaged, none does.
-    (Of weights in several files that `model.load_weights` has not verified, each table is checked
-    by itself.)
-    Slots are restored if the table has the slots of the saved one, that is if an optimizer of the
-    same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
-    takes over those of the rule itself (`Adam`), and the other way round. Waiting keys are restored
-    if the table has an admission filter of the saved one's kind, count and size. A static table
-    also takes the weights that a `keras.layers.Embedding` of its shape has saved. Bars show how far
-    checking and loading a table are, where that takes long.
+    Use it in `load_own_variables` of your own layer. All bytes of the file are checked before its
+    first table changes, so a damaged table leaves all unchanged. (If the weights are in several
+    files that `model.load_weights` has not verified, each table is checked separately.)
+
+    Slots are restored if an optimizer of the same kind was built on the table before; otherwise
+    rows get fresh slots. A lazy variant (`LazyAdam`) takes over the slots of its rule (`Adam`), and
+    the other way round. Waiting keys are restored if the table has an admission filter of the same
+    kind, count and size. A static table also takes the weights that a `keras.layers.Embedding` of
+    its shape has saved. Progress bars are shown if checking or loading takes long.
 
     Args:
-        table: `EmbeddingVariable` or `Table`. What has a part of a table takes that part of the
-            saved one.
-        store: What Keras hands to `load_own_variables`: `store[name]` gives an array.
+        table: `EmbeddingVariable` or `Table`. A variable that holds a part of a table takes that
+            part of the saved one.
+        store: The store that Keras passes to `load_own_variables`: `store[name]` returns an array.
 
     Raises:
-        ValueError: A table of the file is damaged, or this one is of another shape or kind.
+        ValueError: A table of the file is damaged, or `table` has another shape or kind.
     """
     variable = table_of(table).local
     if isinstance(store, NamedStore):  # its rows come later

@@ -22,20 +22,23 @@ from keras_sparse.utils import checks
 def load_weights(
     model, filepath, skip_mismatch=False, grow=False, objects_to_skip=None, verify=True
 ):
-    """Loads weights as `model.load_weights`, also into tables with more rows than the saved ones.
+    """Loads weights as `model.load_weights` does, also into larger tables.
 
     Args:
         model: Built `keras.Model`.
-        filepath: Path or URL of a `.weights.h5`, a `.weights.json` or a `.keras` file.
-        skip_mismatch: Boolean. Whether to load what file and model have in common, by names, and
-            to warn of the rest. Defaults to `False`.
-        grow: Boolean. Whether a table may have more rows than the saved one, or be a dynamic one
-            where that was static. Rows that were not saved are initial ones. Defaults to `False`.
-        objects_to_skip: Layers that are left as they are. Defaults to `None`.
+        filepath: Path or URL of a `.weights.h5`, `.weights.json` or `.keras` file.
+        skip_mismatch: Boolean. Whether to load by names what file and model have in common, with a
+            warning that lists the rest. Defaults to `False`.
+        grow: Boolean. Whether a table may have more rows than the saved one, or be dynamic if the
+            saved one was static. Rows that were not saved are initial rows. Defaults to `False`.
+        objects_to_skip: List of layers to leave unchanged. Defaults to `None`.
         verify: Boolean. Whether to read all tables once before one changes, so that a damaged file
-            leaves the model as it is. Without it each byte is read once, and checked then: a
-            damaged chunk is a ValueError that leaves the tables before it, and rows of its own,
-            loaded. Defaults to `True`.
+            leaves the model unchanged. If `False`, each byte is read once and checked then: a
+            damaged chunk raises `ValueError` after the tables before it, and rows of its own table,
+            were loaded. Defaults to `True`.
+
+    Raises:
+        ValueError: The file is damaged, or a table has another shape or kind than the saved one.
 
     Example:
     >>> import os, tempfile

@@ -18,16 +18,19 @@ from keras_sparse.utils.progress_bar import Progress
 
 
 def save_table(table, store):
-    """Writes a table, with its slots and waiting keys, into the store that Keras gives a layer.
+    """Writes a table with its slots and waiting keys to the store of a layer.
 
-    Rows that the table's eviction policy lets go are evicted before, unless its `at_save` is off.
-    The table is written in chunks, so that it takes no second copy in memory. Where that takes long
-    a bar shows how far it is: one for each table, as Keras saves layer by layer.
+    Use it in `save_own_variables` of your own layer. Rows that the table's eviction policy selects
+    are evicted first, unless its `at_save` is off. The table is written in chunks and needs no
+    second copy in memory. If writing takes long, a progress bar is shown for each table.
 
     Args:
-        table: `EmbeddingVariable` or `LocalTable`, or a `DistributedTable`, which all ranks must
-            save together and which is written whole by rank 0.
-        store: What Keras hands to `save_own_variables`: `store[name] = array`.
+        table: `EmbeddingVariable`, `LocalTable`, or `DistributedTable`. All ranks must save a
+            `DistributedTable` together, and rank 0 writes it as a whole.
+        store: The store that Keras passes to `save_own_variables`: `store[name] = array`.
+
+    Raises:
+        ValueError: `table` is a part of a table, which only its layer can save.
     """
     table = table_of(table)
     if isinstance(store, NamedStore):

@@ -12,25 +12,28 @@ from keras_sparse.utils import checks
 
 
 def to_keras(model, default=0.0):
-    """Returns a model of Keras' own layers that predicts what this one does.
+    """Converts a model into one of Keras' own layers with the same predictions.
 
-    A static table becomes a `keras.layers.Embedding`, a dynamic one a `keras.layers.IntegerLookup`
-    of its keys before one, and pooling ops of `keras.ops`. Its `.keras` file is loaded by any
-    process with Keras and TensorFlow, and `export` of it writes what formats their converters know.
-    All rows are in memory, and those of keys without a row are one: an initial row for each
-    is what no layer of Keras can give.
+    A static table becomes a `keras.layers.Embedding`. A dynamic table becomes a
+    `keras.layers.IntegerLookup` of its keys before a `keras.layers.Embedding`, and pooling becomes
+    ops of `keras.ops`. Any process with Keras and TensorFlow loads the `.keras` file of the result,
+    and its `export` writes the formats that Keras' converters know. All rows are in memory. Keys
+    without a row share one row, because no layer of Keras can compute an initial row for each key.
 
     Args:
-        model: A built functional or sequential `keras.Model` with dense inputs. It stays as it is.
-        default: Float. What keys without a row read as, in all of their numbers. Defaults to 0.
+        model: Built functional or sequential `keras.Model` with dense inputs. It is not changed.
+        default: Float. Value of all elements of the row that keys without a row read as. Defaults
+            to 0.
 
     Returns:
-        `keras.Model`, which is not compiled.
+        `keras.Model` that is not compiled.
 
     Raises:
-        NotImplementedError: The model has inputs or layers for which Keras has none: ragged or
-            sparse ids, All2All layers, layers of your own that have tables inside, or masks other
-            than those of `mask_zero` of a static table. `model.export` takes all of them.
+        TypeError: `model` is not a built functional or sequential model.
+        NotImplementedError: The model has inputs or layers without a counterpart in Keras: ragged
+            or sparse ids, All2All layers, your own layers with tables inside, or masks other than
+            that of `mask_zero=True` on a static table. `model.export` takes all of them. Also
+            raised on several ranks.
     """
     checks.number(default, "default")
     if size() > 1:
