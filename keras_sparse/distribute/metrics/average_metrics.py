@@ -27,28 +27,27 @@ _OF_SUMS = (
 
 
 def average_metrics(model):
-    """Returns the metrics of what all ranks have seen since a model's metrics were last reset.
+    """Returns the metrics of all ranks since the model's metrics were last reset.
 
-    It must be called on all ranks, such as after `model.evaluate`, whose own result is that of one
-    rank's samples:
+    Call it on all ranks, for example after `model.evaluate`, whose own result covers the samples of
+    one rank:
 
     ```python
     model.evaluate(ksd.shard(batches), verbose=0)
     print(ksd.average_metrics(model))
     ```
 
-    The result is exact for all metrics of `keras.metrics`, and subclasses of them: what their
-    variables add up is added over ranks, and the metric taken of that. So AUC is that of all
-    samples, not a mean of AUCs. Of other metrics the results are averaged, each weighted by the
-    number of samples that its rank has seen. (Keras takes the losses of single outputs, where a
-    model has several, as means over batches: here they are means over the parts of batches.)
+    The result is exact for all metrics of `keras.metrics` and their subclasses: their variables are
+    summed over ranks, and the metric is computed from the sums. So AUC is that of all samples
+    instead of a mean of AUCs. Other metrics are averaged over ranks, weighted by sample count. (For
+    a model with several outputs, Keras averages the loss of each output over batches; here it is
+    averaged over the parts of batches.)
 
     Args:
-        model: A compiled `keras.Model`.
+        model: Compiled `keras.Model`.
 
     Returns:
-        Dict of floats by name, as `model.get_metrics_result` and `evaluate(return_dict=True)` give
-        it; the same on all ranks.
+        Dict of floats by name, as `evaluate(return_dict=True)` returns it, equal on all ranks.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")

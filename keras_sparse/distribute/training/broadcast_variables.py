@@ -18,23 +18,25 @@ _GROUP_BYTES = 16 << 20
 
 
 def broadcast_variables(variables, root_rank=0):
-    """Gives variables the values that they have on one rank, on all ranks.
+    """Copies the values of variables from one rank to all ranks.
 
-    To be called between two steps, for a model's variables and for its optimizer's:
+    Call it between two steps, on all ranks, for the variables of a model and of its optimizer:
     `broadcast_variables([*model.variables, *model.optimizer.variables])`. Embedding variables that
-    are parts of a table stay as they are, as each rank has a part of its own; of those that all
-    ranks have a copy of, the rows, slots, steps and waiting keys are taken over, and rows that the
-    root has not are gone. Keras' seed generators are among the variables of a model: dropout then
-    drops the same units of the first sample on every rank.
+    hold a part of a table stay unchanged, because each rank has its own part. Replicated tables
+    receive the rows, slots, steps and waiting keys of the root, and lose rows that the root lacks.
+    Keras' seed generators are among the variables of a model, so dropout then drops the same units
+    of the first sample on every rank.
 
     Args:
-        variables: List of `keras.Variable`, `tf.Variable` and `EmbeddingVariable`, the same on all
-            ranks but for the values. (Optimizers must be built on all ranks, or on none.)
-        root_rank: Integer. Whose values to take. Defaults to 0.
+        variables: List of `keras.Variable`, `tf.Variable` and `EmbeddingVariable`, equal on all
+            ranks except for their values. Optimizers must be built on all ranks or on none.
+        root_rank: Integer. The rank to copy from. Defaults to 0.
 
     Raises:
-        ValueError: The variables of two ranks differ in number, shape, dtype or settings: the same
-            error on all ranks, before any value changes.
+        ValueError: `root_rank` is not a rank, or the variables of two ranks differ in number,
+            shape, dtype or settings. All ranks raise it before any value changes.
+        TypeError: A variable has another type, or is not numeric.
+        RuntimeError: The call is inside a `tf.function`.
 
     Example:
     >>> keras_sparse.distribute.broadcast_variables(model.variables)

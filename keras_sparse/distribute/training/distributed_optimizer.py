@@ -24,28 +24,32 @@ _numbers = itertools.count()
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class DistributedOptimizer(keras.optimizers.Optimizer):
-    """Lets an optimizer train with the gradients of all ranks.
+    """Averages gradients over ranks before an optimizer applies them.
 
-    Each rank takes the gradients of its part of the batch; this averages them over ranks before the
-    optimizer gets them, so that N ranks do what one does with the whole batch. Dense variables are
-    averaged in one exchange, and so are the tables that all ranks have. Of a table that is spread
-    over ranks, each rank gets the gradient of its part from its layer.
+    Each rank computes the gradients of its part of the batch. The average makes N ranks train as
+    one process with the whole batch. Gradients of dense variables are averaged in one exchange, as
+    are those of replicated tables. For a sharded table, each rank receives the gradient of its part
+    from its layer.
 
-    Clipping by norm takes the norms of whole tables, and under `mixed_float16` all ranks leave out
-    a step where the gradients of one of them are not finite. What else the optimizer does it does
-    on each rank alike. With one rank this is the optimizer itself, and Horovod is not needed.
+    Clipping by norm uses the norms of whole tables. Under `mixed_float16`, all ranks skip a step if
+    the gradients of one rank are not finite. Everything else the optimizer does on each rank alike.
+    On one rank, this is the inner optimizer itself, and Horovod is not needed.
 
-    What is saved of it is what is saved of the optimizer: either can load the other's weights.
+    Saved state is that of the inner optimizer: either can load the weights of the other.
 
-    All ranks must train the same model, and have or lack (`None`) the same gradients. A model
-    without a layer of keras_sparse needs `compile(..., jit_compile=False)` where there are GPUs, as
-    XLA has no exchanges.
+    All ranks must train the same model, and the same gradients may be missing (`None`). A model
+    without a layer of keras_sparse needs `compile(..., jit_compile=False)` on GPUs, because XLA has
+    no exchanges.
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer`, its name, or its config as
-            `keras.optimizers.get` takes it. One of `keras_sparse.optimizers` for models with
-            tables; no `LossScaleOptimizer`, which goes around this one.
-        name: String. Defaults to `None`, a name that Keras makes.
+            `keras.optimizers.get` takes it. A model with tables needs an optimizer of
+            `keras_sparse.optimizers`. A `LossScaleOptimizer` must wrap this optimizer instead.
+        name: String. Name of the optimizer. Defaults to `None`: a name that Keras makes.
+
+    Raises:
+        ValueError: `inner_optimizer` is `None`, a `DistributedOptimizer`, a `LossScaleOptimizer`,
+            or a `keras.optimizers.MultiOptimizer`.
 
     Example:
     >>> optimizer = keras_sparse.optimizers.Adagrad(0.01)
@@ -80,7 +84,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         return [name for name in super().__dir__() if name not in hidden]
 
     def build(self, variables):
-        """Builds the optimizer, on each rank by itself."""
+        """Builds the inner optimizer, on each rank separately."""
         if self.built:
             return
         self.inner_optimizer.build(variables)
@@ -90,11 +94,12 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     @tf.autograph.experimental.do_not_convert
     def apply(self, grads, trainable_variables=None):
-        """Updates the variables by the gradients of all ranks. All must call it.
+        """Updates variables by the average gradients of all ranks. All must call it.
 
         Args:
             grads: List of gradients of this rank.
-            trainable_variables: List of variables. Defaults to those it was built on.
+            trainable_variables: List of as many variables. Defaults to `None`: the variables that
+                the optimizer was built on.
         """
         grads = list(grads)
         if trainable_variables is not None:
@@ -164,7 +169,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     @property
     def optimizers(self):
-        """Those of a `MultiOptimizer` inside, which Keras' callbacks look for."""
+        """Optimizers of an inner `MultiOptimizer`, which Keras' callbacks read."""
         return self.inner_optimizer.optimizers
 
     @property
