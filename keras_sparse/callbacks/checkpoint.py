@@ -129,8 +129,9 @@ class Checkpoint(keras.callbacks.Callback):
             self.begin_from = pathlib.Path(checks.local_path(begin_from, "begin_from")).absolute()
             if self.path.absolute() in (self.begin_from, self.begin_from.parent):
                 raise ValueError(
-                    "`begin_from` must be in another folder than `path`, whose checkpoints are of "
-                    f"this training. Received: path='{path}', begin_from='{begin_from}'"
+                    "`begin_from` must be in another folder than `path`, which holds the "
+                    f"checkpoints of this training. Received: path='{path}', "
+                    f"begin_from='{begin_from}'"
                 )
         if every_steps is not None and delta_every is not None and delta_every >= every_steps:
             raise ValueError(
@@ -172,8 +173,9 @@ class Checkpoint(keras.callbacks.Callback):
             self._folder.check_seen(saved)
         if saved and not self.resume:
             raise ValueError(
-                "`path` must be a folder without checkpoints if `resume` is off. Give another "
-                f"one, or remove them. Received: path='{self.path}' with {len(saved)} checkpoints"
+                "`path` must be a folder without checkpoints if `resume` is off. Use another "
+                f"folder, or remove the checkpoints. Received: path='{self.path}' with "
+                f"{len(saved)} checkpoints"
             )
         self._saved = None
         self._batch, self._position, self._batch_position = 0, DataPosition(self.model), None
@@ -188,9 +190,9 @@ class Checkpoint(keras.callbacks.Callback):
     def _check_first_batch(self, told):
         if told not in (None, self._first_batch):
             raise RuntimeError(
-                "`first_batch` must be that of the checkpoint that the training goes on from. Let "
-                "the callback load it, and run again if one was put aside. Received: "
-                f"first_batch={told}, training goes on with {self._first_batch}"
+                "`first_batch` must match the checkpoint that training resumes from. Let the "
+                "callback load that checkpoint, and run again if a damaged one was renamed. "
+                f"Received: first_batch={told}, training resumes with {self._first_batch}"
             )
 
     def _begin(self, saved):
@@ -198,10 +200,10 @@ class Checkpoint(keras.callbacks.Callback):
         if saved and self._is_ahead(saved[-1]):
             if not self._is_first:
                 raise ValueError(
-                    "Checkpoint must be given to a model that is as far as the checkpoints at "
-                    "`path`; a model that was compiled again counts its steps anew. Give another "
-                    f"callback and folder. Received: path='{self.path}' with a checkpoint of step "
-                    f"{saved[-1].step}, model at step {self._step()}"
+                    "Checkpoint must be given to a model with at least the steps of the "
+                    "checkpoints at `path`; a model that was compiled again counts its steps "
+                    f"anew. Use a new callback and folder. Received: path='{self.path}' with a "
+                    f"checkpoint of step {saved[-1].step}, model at step {self._step()}"
                 )
             self._resume(saved)
         elif self._is_first and saved:
@@ -222,10 +224,10 @@ class Checkpoint(keras.callbacks.Callback):
         batch = _training_of(last).get("batch", 0)
         if rank() == 0 and batch and loaded_step(self.model) == last.step:
             warnings.warn(
-                "Checkpoint must load a checkpoint itself to go on in the middle of an epoch: this "
-                "`fit` begins with the first batch. Leave the loading to the callback, or give new "
-                f"data another `path` and `begin_from='{self.path}'`. Received: a model that was "
-                f"loaded from {last.path}, saved after {batch} batches of an epoch",
+                "Checkpoint must load a checkpoint itself to resume in the middle of an epoch: "
+                "this `fit` begins with the first batch. Leave the loading to the callback, or "
+                f"pass another `path` and `begin_from='{self.path}'` for new data. Received: a "
+                f"model that was loaded from {last.path}, saved after {batch} batches of an epoch",
                 stacklevel=4,
             )
 
@@ -244,7 +246,9 @@ class Checkpoint(keras.callbacks.Callback):
             except (CheckpointDamagedError, FileNotFoundError) as error:
                 if rank() == 0:
                     self._folder.put_aside(last.path)
-                warnings.warn(f"A checkpoint was put aside: {error}", stacklevel=2)
+                warnings.warn(
+                    f"A checkpoint was renamed to end in `.damaged`: {error}", stacklevel=2
+                )
                 continue
             # Errors from here on are of the model, and no reason to go further back.
             info = self._load(last.path, verify=False)
@@ -257,8 +261,8 @@ class Checkpoint(keras.callbacks.Callback):
             return
         if not saved:
             raise RuntimeError(
-                "Checkpoint must find a whole checkpoint to go on from. All were damaged and have "
-                "been put aside; train again to begin anew, or bring one back. Received: "
+                "Checkpoint must find a whole checkpoint to resume from. All were damaged and "
+                "renamed; train again to start anew, or restore one. Received: "
                 f"path='{self.path}'"
             )
 
@@ -266,10 +270,10 @@ class Checkpoint(keras.callbacks.Callback):
         epochs = (self.params or {}).get("epochs", math.inf)
         if rank() == 0 and self._epoch >= epochs:
             warnings.warn(
-                "`path` must be of a training that is not finished: `fit` makes no step. To train "
-                "on new data, give another `path` and "
-                f"`begin_from='{self.path}'`; to train for longer, more `epochs`. Received: "
-                f"{last.path} after epoch {self._epoch}, epochs={epochs}",
+                "`path` must belong to an unfinished training: `fit` returns without a step. To "
+                f"train on new data, pass another `path` and `begin_from='{self.path}'`; to "
+                f"train longer, pass more `epochs`. Received: {last.path} after epoch "
+                f"{self._epoch}, epochs={epochs}",
                 stacklevel=4,
             )
         elif self.verbose and rank() == 0:
@@ -285,8 +289,8 @@ class Checkpoint(keras.callbacks.Callback):
             self._batch_position = self._first_batch = position
         elif self._batch:
             warnings.warn(
-                "Checkpoint must be given to Keras' own `fit` to go on in the middle of an epoch. "
-                f"All batches of epoch {self._epoch + 1} come again",
+                "Checkpoint must be given to Keras' own `fit` to resume in the middle of an "
+                f"epoch. All batches of epoch {self._epoch + 1} are trained again",
                 stacklevel=2,
             )
             self._batch = 0

@@ -47,9 +47,10 @@ class EvictRows(keras.callbacks.Callback):
         if not self._tables():
             check_built(self.model, "EvictRows", "its tables are known")
             raise ValueError(
-                "EvictRows must be given to a model with an eviction policy. Give a dynamic layer "
-                "one: Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). "
-                f"Received: model '{self.model.name}' without any"
+                "EvictRows must be given to a model with an eviction policy. Give a dynamic "
+                "layer a policy: Embedding(None, ..., "
+                "eviction=keras_sparse.GlobalStepEvict(100_000)). Received: model "
+                f"'{self.model.name}' without a policy"
             )
         self._seen = None
 

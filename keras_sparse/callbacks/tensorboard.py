@@ -52,9 +52,9 @@ class TensorBoard(keras.callbacks.TensorBoard):
     def __init__(self, log_dir="logs", table_rows=10_000, labels=None, **kwargs):
         if kwargs.get("embeddings_metadata") is not None:
             raise ValueError(
-                "`embeddings_metadata` must be left out: tables are labelled by key. Give "
-                '`labels={"layer": {key: "label"}}`. Received: embeddings_metadata='
-                f"{kwargs['embeddings_metadata']!r}"
+                "`embeddings_metadata` must be left out: tables are labelled by key. Pass "
+                '`labels={"layer": {key: "label"}}`. Received: '
+                f"embeddings_metadata={kwargs['embeddings_metadata']!r}"
             )
         super().__init__(log_dir, **kwargs)
         self.table_rows = checks.positive(table_rows, "table_rows")
@@ -74,8 +74,8 @@ class TensorBoard(keras.callbacks.TensorBoard):
             names |= {*getattr(getattr(layer, "templates", None), "names", ())}
         if unknown := sorted(self.labels.keys() - names):
             raise ValueError(
-                f"`labels` must name layers or tables of the model, some of {sorted(names)}. "
-                f"Received: {unknown}"
+                f"`labels` must name layers or tables of the model: {sorted(names)}. Received: "
+                f"{unknown}"
             )
         for table in tables:
             for name in _names_of(table) & self.labels.keys():

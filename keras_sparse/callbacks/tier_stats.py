@@ -118,8 +118,7 @@ class TierStats(keras.callbacks.Callback):
         self.verbose = checks.one_of(verbose, (0, 1), "verbose")
         if log_dir is None and not self.verbose:
             raise ValueError(
-                "`log_dir` must be a folder, unless `verbose=1` prints. Received: log_dir=None, "
-                "verbose=0"
+                "`log_dir` must be a folder, unless `verbose=1`. Received: log_dir=None, verbose=0"
             )
         self.log_dir = None if log_dir is None else checks.folder(log_dir, "log_dir")
         self.update_freq = checks.epoch_or_steps(update_freq, "update_freq")
@@ -132,8 +131,8 @@ class TierStats(keras.callbacks.Callback):
         if not self._tables():
             check_built(self.model, "TierStats", "its tables are known")
             raise ValueError(
-                "TierStats must be given to a model with tables of keras_sparse. Received: model "
-                f"'{self.model.name}' without any"
+                "TierStats must be given to a model with tables of keras_sparse. Received: "
+                f"model '{self.model.name}' without tables"
             )
         step = self._step()
         if self._written is None or self._written > step:  # of another optimizer

@@ -103,8 +103,8 @@ def prefetch_lookups(
             call_layers(lookups, *(batch if is_tuple else (batch,)))
         if not lookups:
             raise ValueError(
-                "`select` must give inputs by layers, or call layers, that look ids up. Received: "
-                "a function that led to no lookup"
+                "`select` must return inputs by layers, or call layers, that look ids up. "
+                "Received: a function that leads to no lookup"
             )
         here = [lookup for lookup in lookups if "exchange" not in lookup]
         for on_gpu, of_memory in native.lookups_by_memory(here).items():
@@ -177,8 +177,9 @@ def _check_takes(select, components):
         signature.bind(*components)
     except TypeError as error:
         raise TypeError(
-            "`select` must take what a batch of this dataset has, one argument each. Received: a "
-            f"function with arguments {signature} for {len(components)}: {error}"
+            "`select` must take the components of a batch of this dataset, one argument each. "
+            f"Received: a function with arguments {signature} for {len(components)} components: "
+            f"{error}"
         ) from None
 
 
@@ -191,8 +192,8 @@ def _layer_of(layer, layers):
     if found is None or not has_tables(found):
         names = [name for name, each in layers.items() if has_tables(each)]
         raise ValueError(
-            "`select` must give inputs by layers with tables of keras_sparse, or their names, of "
-            "a model that is built: call it on a batch first. The model has "
-            f"{names}. Received: {layer!r}"
+            "`select` must return inputs by layers with tables of keras_sparse, or by the names "
+            "of such layers, and the model must be built: call it on a batch first. The model "
+            f"has {names}. Received: {layer!r}"
         )
     return found

@@ -74,9 +74,9 @@ class All2AllEmbedding(DistributedEmbedding):
         if np.can_cast(dtype.as_numpy_dtype, self.key_dtype) or is_placeholder(dtype):
             return
         raise (FloatIdsError if dtype.is_floating else TypeError)(
-            f"`inputs` must be integers that key_dtype={self.key_dtype} holds. Cast them, give "
-            'keras.Input its dtype="int64", or the layer another `key_dtype`. '
-            f"Received: inputs of dtype {dtype.name}"
+            f"`inputs` must be integers that fit key_dtype={self.key_dtype}. Cast them, pass "
+            'dtype="int64" to keras.Input, or another `key_dtype` to the layer. Received: '
+            f"inputs of dtype {dtype.name}"
         )
 
     def get_config(self):
@@ -99,9 +99,10 @@ class All2AllEmbedding(DistributedEmbedding):
             num_rows = config["max_vocabulary_size_per_gpu"] * num_ranks
             if num_rows % size():
                 raise ValueError(
-                    "A layer with use_hashtable=False must be on a number of ranks that divides "
-                    f"its rows. Start as many, {num_ranks} for one. Received: config of {num_rows} "
-                    f"rows, max_vocabulary_size_per_gpu * num_ranks, on {size()} ranks"
+                    "A layer with use_hashtable=False must run on a number of ranks that "
+                    f"divides its rows. Start such a number, for example {num_ranks}. Received: "
+                    f"config of {num_rows} rows, max_vocabulary_size_per_gpu * num_ranks, on "
+                    f"{size()} ranks"
                 )
             config["max_vocabulary_size_per_gpu"] = num_rows // size()
         return super().from_config(config)
@@ -111,6 +112,6 @@ def _refuse_options(options):
     for name, option in options.items():
         if option not in (None, False):
             raise ValueError(
-                f"`{name}` must be that of a table of any keys: leave out use_hashtable=False. "
+                f"`{name}` must be used with a hash table. Leave out use_hashtable=False. "
                 f"Received: {name}={option!r}"
             )

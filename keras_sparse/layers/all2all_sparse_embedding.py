@@ -113,8 +113,9 @@ class All2AllSparseEmbedding(All2AllEmbedding):
     def __call__(self, inputs, weights=None, training=None, **kwargs):
         if isinstance(weights, bool):
             raise TypeError(
-                "`weights` must be what each key counts. Where SOK takes `training` in its place, "
-                f"say training={weights} or leave it out. Received: weights={weights}"
+                "`weights` must be the weight of each key. In place of SOK's second argument "
+                f"`training`, pass training={weights} or leave it out. Received: "
+                f"weights={weights}"
             )
         return super().__call__(inputs, weights, **kwargs)
 

@@ -148,8 +148,9 @@ class Embedding(TableLayer):
         self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
-                "`dtype` must be a policy with float32 variables, as rows are float32: float32, "
-                f"mixed_float16 or mixed_bfloat16. Received: dtype={self.dtype_policy.name}"
+                "`dtype` must be a policy with float32 variables, because rows are float32: "
+                "float32, mixed_float16 or mixed_bfloat16. Received: "
+                f"dtype={self.dtype_policy.name}"
             )
         self.supports_masking = mask_zero or padding_id is not None
         self.supports_jit = False  # the native ops have no XLA kernel
@@ -171,8 +172,8 @@ class Embedding(TableLayer):
     def _refuse_group(self):
         if self.group is not None:
             raise ValueError(
-                f"Layer '{self.name}' must be called in the `group_embedding_scope` that it was "
-                f"first called in: its table is one of layer '{self.group}'"
+                f"Layer '{self.name}' must be called in the `group_embedding_scope` of its first "
+                f"call: its table belongs to layer '{self.group}'"
             )
 
     @property
@@ -326,16 +327,16 @@ class Embedding(TableLayer):
             )
         if not layer.built:
             raise ValueError(
-                "`layer` must be built, so that it has rows to take. Call it once first, or use "
+                "`layer` must be built, so that it has rows to copy. Call it once first, or use "
                 f"`from_config(layer.get_config())`. Received: unbuilt layer '{layer.name}'"
             )
         own = own_computation(layer, keras.layers.Embedding)
         if own is not None:
             raise TypeError(
-                "`layer` must compute what keras.layers.Embedding does, as its rows and options "
-                "are all that is taken. Take it of a plain one, and do the rest in a layer of its "
-                f"own. Received: layer '{layer.name}' of type {type(layer).__name__} with its own "
-                f"`{own}`"
+                "`layer` must compute the same as keras.layers.Embedding, because only its rows "
+                "and options are copied. Pass a plain layer, and compute the rest in another "
+                f"layer. Received: layer '{layer.name}' of type {type(layer).__name__} with its "
+                f"own `{own}`"
             )
         ours = cls(**options_of(layer, Embedding))
         ours.build()

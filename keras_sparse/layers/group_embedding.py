@@ -72,10 +72,9 @@ class GroupEmbedding(DistributedEmbedding):
         for layer, name in zip(self.templates.layers, self.templates.names, strict=True):
             if layer.input_dim is None:
                 raise ValueError(
-                    f'[rank {rank()} of {size()}] `mode="localized"` must be that of static tables '
-                    "where there are several ranks, as copies of a dynamic one would not stay the "
-                    'same. Use mode="collective". Received: dynamic table '
-                    f"'{name}'"
+                    f'[rank {rank()} of {size()}] `mode="localized"` must be used with static '
+                    "tables on several ranks, because copies of a dynamic table would diverge. "
+                    f"Use mode=\"collective\". Received: dynamic table '{name}'"
                 )
 
     def get_config(self):
@@ -90,6 +89,6 @@ def _check_localized(options):
     given = [name for name in (*PLACES, "dp_input") if name in options]
     if given:
         raise ValueError(
-            f'`{given[0]}` must not be given with `mode="localized"`, where every rank has all '
+            f'`{given[0]}` must be left out with `mode="localized"`, where every rank has all '
             f"tables. Received: {given[0]}={options[given[0]]!r}"
         )

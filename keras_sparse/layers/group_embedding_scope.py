@@ -80,8 +80,8 @@ class _GroupScope:
         """Makes a `GroupEmbedding` of the layers that have been called, and calls it."""
         if self.is_broken:
             raise RuntimeError(
-                "What was called in a `group_embedding_scope` that an error has ended is never "
-                "looked up. Make the layers again"
+                "Layers of a `group_embedding_scope` that an error has ended must not be used, "
+                "because they are never looked up. Create the layers again"
             )
         if not self._calls:
             return
@@ -105,17 +105,17 @@ def _check_new(layer):
     if layer.group is not None or layer.built:
         where = f"in layer '{layer.group}'" if layer.group is not None else "of its own"
         raise ValueError(
-            "A layer must be new in a `group_embedding_scope`, and all calls of it be in that one, "
-            "before an output of the scope is used: its table is to be one of a group. Received: "
+            "A layer in a `group_embedding_scope` must be new and called in that scope alone, "
+            "before an output of the scope is used, because its table joins a group. Received: "
             f"layer '{layer.name}', which has its table {where}"
         )
     own = own_computation(layer, Embedding)
     if own is not None:
         raise ValueError(
-            "A layer in a `group_embedding_scope` must be a keras_sparse.layers.Embedding itself, "
-            "or a subclass that computes nothing else, as a group looks up without calling it. "
-            f"Call it outside of the scope. Received: layer '{layer.name}' of type "
-            f"{type(layer).__name__} with its own `{own}`"
+            "A layer in a `group_embedding_scope` must be a keras_sparse.layers.Embedding "
+            "itself, or a subclass that computes nothing else, as a group looks up without "
+            "calling the layer. Call the layer outside of the scope. Received: layer "
+            f"'{layer.name}' of type {type(layer).__name__} with its own `{own}`"
         )
 
 

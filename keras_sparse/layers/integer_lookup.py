@@ -189,7 +189,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
             )
         if vocabulary.ndim != 1 or not vocabulary.size or vocabulary[0] != -1:
             raise ValueError(
-                "`vocabulary` must begin with -1, for token 0, as `get_vocabulary` gives it: "
+                "`vocabulary` must begin with -1, for token 0, as `get_vocabulary` returns it: "
                 f"[-1, *keys]. Received: {vocabulary[:3].tolist()} of shape {vocabulary.shape}"
             )
         self._set_content(vocabulary[1:], np.zeros(len(vocabulary)) if counts is None else counts)

@@ -125,9 +125,9 @@ class TableLayer(keras.layers.Layer):
     def _refuse_padding(self, padding_id):
         if padding_id is not None:
             raise ValueError(
-                "`lookup_rows` must be called on a table without a `padding_id`, whose id has no "
-                "row. Leave the option out, and padding out of the ids. Received: layer "
-                f"'{self.name}' with padding_id={padding_id}"
+                "`lookup_rows` must be called on a table without a `padding_id`, because that "
+                "id has no row. Leave out the option, and remove padding from the ids. "
+                f"Received: layer '{self.name}' with padding_id={padding_id}"
             )
 
     def table_shape(self, table=None):

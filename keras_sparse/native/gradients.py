@@ -73,9 +73,8 @@ def merge_gradients(
 def _refuse_second_derivatives(operation, *grads):
     raise NotImplementedError(
         "The gradient of rows that were pooled or joined has no gradient of its own. For second "
-        "derivatives look rows up without a combiner and with output_mode='list', and pool or join "
-        "them in TensorFlow. Received: a gradient through "
-        f"{operation.type}"
+        "derivatives, look rows up without a combiner and with output_mode='list', and pool or "
+        f"join them in TensorFlow. Received: a gradient through {operation.type}"
     )
 
 

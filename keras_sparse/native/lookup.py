@@ -114,7 +114,9 @@ def lookup(
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
     if not variables:
         if joined:
-            raise ValueError("`variables` must not be empty where rows are joined")
+            raise ValueError(
+                "`variables` must not be empty with joined=True. Received: variables=[]"
+            )
         return []
     ids = [_check_ids(i) for i in ids]
     are_weighted = [weight is not None for weight in weights or [None] * len(ids)]
@@ -195,7 +197,7 @@ def _check_ids(ids):
 def _check_weights(weights, ids):
     if not weights.shape.is_compatible_with(ids.shape):
         raise ValueError(
-            "`weights` must have one number an id. Received: weights of shape "
+            "`weights` must have one number per id. Received: weights of shape "
             f"{tuple(weights.shape)}, ids of shape {tuple(ids.shape)}"
         )
 

@@ -52,8 +52,8 @@ def check_integers(ids, name):
     """Raises `TypeError` unless the tensor `ids` holds integers."""
     if not ids.dtype.is_integer and not is_placeholder(ids.dtype):
         raise TypeError(
-            f"`{name}` must be integers, as other types do not hold every id. Turn strings into "
-            "ids with `tf.strings.to_hash_bucket_strong`, and read numbers as int64 from the "
+            f"`{name}` must be integers, because other types do not hold every id. Hash strings "
+            "to ids with `tf.strings.to_hash_bucket_strong`, and read numbers as int64 from the "
             f"start. Received: {name} of dtype {ids.dtype.name}"
         )
 
@@ -72,8 +72,8 @@ def ids_tensor(ids, name):
     """Returns ids as a tensor or RaggedTensor; raises `TypeError` for other types."""
     if ids is None or isinstance(ids, tf.SparseTensor):
         raise TypeError(
-            f"`{name}` must be a tensor, an array, lists or a RaggedTensor. Pool the rows of a "
-            "SparseTensor with `keras_sparse.ops.embedding_lookup_sparse`. Received: "
+            f"`{name}` must be a tensor, an array, nested lists or a RaggedTensor. Pool the rows "
+            "of a SparseTensor with `keras_sparse.ops.embedding_lookup_sparse`. Received: "
             f"{name} of type {type(ids).__name__}"
         )
     ids = ids_as_tensor(ids)

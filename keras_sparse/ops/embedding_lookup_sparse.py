@@ -54,8 +54,8 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_
     check_bags(sp_ids, sp_weights, "sp_ids", "sp_weights")
     if sp_ids.shape.rank != 2:
         raise ValueError(
-            "`sp_ids` must be 2-D: (batch_size, hotness). For a SparseTensor of more axes use "
-            "`keras_sparse.ops.safe_embedding_lookup_sparse`. Received: sp_ids of shape "
+            "`sp_ids` must be 2-D: (batch_size, hotness). For a SparseTensor with more axes, "
+            "use `keras_sparse.ops.safe_embedding_lookup_sparse`. Received: sp_ids of shape "
             f"{sp_ids.shape}"
         )
     ids, weights = ragged_bags(sp_ids, sp_weights)
@@ -74,9 +74,9 @@ def check_bags(ids, weights, ids_name, weights_name):
     """
     if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
         raise TypeError(
-            f"`{ids_name}` must be a SparseTensor or a RaggedTensor. Make one of dense ids by "
-            "`tf.RaggedTensor.from_tensor(ids)`; `keras_sparse.layers.Embedding` takes dense ids "
-            f"and Keras inputs as they are. Received: {ids_name} of type {type(ids).__name__}"
+            f"`{ids_name}` must be a SparseTensor or a RaggedTensor. Convert dense ids with "
+            "`tf.RaggedTensor.from_tensor(ids)`, or pass dense ids and Keras inputs to "
+            f"`keras_sparse.layers.Embedding`. Received: {ids_name} of type {type(ids).__name__}"
         )
     check_integers(ids, ids_name)
     if weights is None:
@@ -85,14 +85,14 @@ def check_bags(ids, weights, ids_name, weights_name):
         isinstance(ids, tf.SparseTensor) != isinstance(weights, tf.SparseTensor)
     ):
         raise TypeError(
-            f"`{weights_name}` must be None or of the kind of `{ids_name}`, one weight an id. "
-            f"Received: {weights_name} of type {type(weights).__name__}, {ids_name} of type "
+            f"`{weights_name}` must be None or of the kind of `{ids_name}`, with one weight per "
+            f"id. Received: {weights_name} of type {type(weights).__name__}, {ids_name} of type "
             f"{type(ids).__name__}"
         )
     if not ids.shape.is_compatible_with(weights.shape):
         raise ValueError(
-            f"`{weights_name}` must have the shape of `{ids_name}`, one weight an id. Received: "
-            f"{weights_name} of shape {weights.shape}, {ids_name} of shape {ids.shape}"
+            f"`{weights_name}` must have the shape of `{ids_name}`, with one weight per id. "
+            f"Received: {weights_name} of shape {weights.shape}, {ids_name} of shape {ids.shape}"
         )
 
 

@@ -84,7 +84,7 @@ def check_group(params, **lists):
     for name, each in given.items():
         if not isinstance(each, (list, tuple)):
             raise TypeError(
-                f"`{name}` must be a list with an entry a table. Received: {type(each).__name__}"
+                f"`{name}` must be a list with one entry per table. Received: {type(each).__name__}"
             )
     checks.same_length(given)
 
@@ -94,8 +94,8 @@ def check_group_output(mode, params, params_num_per_group):
     check_output_mode(mode, [table.output_dim for table in params])
     if mode != "list" and params_num_per_group is not None:
         raise ValueError(
-            "`params_num_per_group` must be None with an `output_mode` other than list, where one "
-            "op writes all rows to one tensor. Received: "
+            "`params_num_per_group` must be None unless output_mode='list', because one op "
+            "writes all rows to one tensor. Received: "
             f"params_num_per_group={params_num_per_group}, output_mode='{mode}'"
         )
 

@@ -96,12 +96,12 @@ def _check_rank(ids):
     if isinstance(ids, tf.RaggedTensor) and rank != 2:
         raise ValueError(
             "`sparse_ids` must be 2-D if it is a RaggedTensor: (batch_size, hotness). For more "
-            "axes give a SparseTensor: `sparse_ids.to_sparse()`. Received: sparse_ids of shape "
+            "axes, pass a SparseTensor: `sparse_ids.to_sparse()`. Received: sparse_ids of shape "
             f"{ids.shape}"
         )
     if rank is not None and rank < 2:
         raise ValueError(
-            "`sparse_ids` must have an axis of samples and one of ids: (batch_size, ..., "
+            "`sparse_ids` must have an axis of samples and an axis of ids: (batch_size, ..., "
             f"hotness). Received: sparse_ids of shape {ids.shape}"
         )
 

@@ -85,8 +85,8 @@ def sampled_softmax_loss(
     checks.one_of(sampler, tuple(_SAMPLERS), "sampler")
     if sampled_values is None and num_sampled > num_classes:
         raise ValueError(
-            "`num_sampled` must be at most `num_classes`, as each class is drawn once. Draw fewer. "
-            f"Received: num_sampled={num_sampled}, num_classes={num_classes}"
+            "`num_sampled` must be at most `num_classes`, because each class is drawn once. "
+            f"Draw fewer classes. Received: num_sampled={num_sampled}, num_classes={num_classes}"
         )
     labels = _check_labels(labels, num_classes, num_true)
     if sampled_values is None:
@@ -161,8 +161,8 @@ class _Table(NamedTuple):
 def _check_num_classes(num_classes, table):
     if num_classes is None and table.input_dim is None:
         raise ValueError(
-            "`num_classes` must be given for a dynamic table, which has any number of rows. "
-            f"Received: num_classes=None for {table.name}"
+            "`num_classes` must be given for a dynamic table, whose number of rows is not "
+            f"fixed. Received: num_classes=None for {table.name}"
         )
     num_classes = table.input_dim if num_classes is None else num_classes
     checks.positive(num_classes, "num_classes")

@@ -55,10 +55,9 @@ def from_keras(optimizer):
     counterpart = _COUNTERPARTS.get(type(optimizer))
     if counterpart is None:
         raise NotImplementedError(
-            f"A Keras optimizer must be one of {_names()} to train embedding variables. Take one "
-            "of these, or give the embedding variables an optimizer of their own "
-            "(`MultiOptimizer`). Received: "
-            f"{type(optimizer).__name__}"
+            f"A Keras optimizer must be one of {_names()} to train embedding variables. Use one "
+            "of these, or train the embedding variables with another optimizer "
+            f"(`MultiOptimizer`). Received: {type(optimizer).__name__}"
         )
     ours = counterpart(**_settings(optimizer))
     for name in _WEIGHT_DECAY_SETTINGS:
@@ -71,9 +70,9 @@ def _multi_optimizer(optimizer):
     given = optimizer._optimizer_map
     if not isinstance(given, keras.optimizers.OptimizerMap):
         raise NotImplementedError(
-            "A MultiOptimizer must have an `OptimizerMap` to be turned into one of "
-            "`keras_sparse.optimizers`. Make that of a dict whose keys may be functions. Received: "
-            f"{given!r}"
+            "A MultiOptimizer must have an `OptimizerMap` to be converted. Create the "
+            "MultiOptimizer of `keras_sparse.optimizers` from a dict, whose keys may be "
+            f"functions. Received: {given!r}"
         )
     ours = {key: from_keras(each) for key, each in given._optimizer_map.items()}
     ours["others"] = from_keras(given.default_optimizer)
@@ -95,7 +94,7 @@ def _instance(optimizer):
     if instance is None:
         raise ValueError(
             f"`optimizer` must be a Keras optimizer, its config, or its name: one of {_names()}. "
-            "The other optimizers of `keras_sparse.optimizers` are made by their class. Received: "
+            "Create other optimizers of `keras_sparse.optimizers` by their class. Received: "
             f"optimizer={optimizer!r}"
         ) from cause
     return instance

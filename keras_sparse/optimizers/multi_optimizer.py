@@ -145,7 +145,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
         if trainable_variables is None:
             if not self.built:
                 raise ValueError(
-                    "`apply` must be given the variables where the optimizer is not built. "
+                    "`apply` must be called with the variables until the optimizer is built. "
                     f"Received: {len(grads)} gradients alone"
                 )
             trainable_variables = self._trainable_variables
@@ -243,7 +243,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
 
 def _of_one(setting, name, what):
     return AttributeError(
-        f"{setting} must be {what} of one optimizer, as MultiOptimizer has several: "
-        f'`optimizer["embeddings"].{name}`, with a key that it was made with; '
-        "`optimizer.optimizers` lists them"
+        f"{setting} must be {what} on one of the optimizers of a MultiOptimizer: "
+        f'`optimizer["embeddings"].{name}`, with one of its keys. `optimizer.optimizers` lists '
+        "them"
     )

@@ -235,10 +235,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             )
         if variable.table.rule_owner() is not self:
             raise RuntimeError(
-                f"The table of '{variable.path}' must keep the slots of optimizer "
-                f"'{self.name}', but another optimizer was built on it later and gave it slots "
-                "of its own. Use that one, or make a new optimizer. Received: "
-                f"rule='{variable.table.rule}'"
+                f"The table of '{variable.path}' must keep the slots of optimizer '{self.name}', "
+                "but another optimizer was built on it later and replaced its slots. Use that "
+                f"optimizer, or create a new one. Received: rule='{variable.table.rule}'"
             )
         self._check_settings(variable)
         refuse_attributes(variable)
@@ -247,10 +246,10 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         built, now = self._built_settings[id(variable)], self._settings_for(variable)
         if now != built:
             raise RuntimeError(
-                f"The settings of optimizer '{self.name}' must stay as they were when it was "
-                "built, but for the learning rate. Make a new optimizer, or set them before "
-                f"the first step. Received: {settings_that_changed(built, now)} for variable "
-                f"'{variable.path}'"
+                f"The settings of optimizer '{self.name}' must stay unchanged once it is built, "
+                "except for the learning rate. Create a new optimizer, or change settings "
+                f"before the first step. Received: {settings_that_changed(built, now)} for "
+                f"variable '{variable.path}'"
             )
 
     # Keras calls the hooks below as it updates dense variables.

@@ -69,9 +69,9 @@ def check_admission(admission, input_dim):
         )
     if input_dim is not None:
         raise ValueError(
-            "`admission` must be that of a dynamic table: all ids of a static one have rows. Give "
-            f"it input_dim=None, or leave `admission` out. Received: input_dim={input_dim} with "
-            f"admission={type(admission).__name__}"
+            "`admission` must be used with a dynamic table: all ids of a static one have rows. "
+            f"Pass input_dim=None, or leave `admission` out. Received: input_dim={input_dim} "
+            f"with admission={type(admission).__name__}"
         )
     return admission
 

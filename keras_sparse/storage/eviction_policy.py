@@ -51,14 +51,14 @@ def check_eviction(eviction, input_dim, max_rows=None):
         )
     if input_dim is not None:
         raise ValueError(
-            "`eviction` must be that of a dynamic table: all ids of a static one keep their rows. "
-            f"Give it input_dim=None, or leave `eviction` out. Received: input_dim={input_dim} "
-            f"with eviction={type(eviction).__name__}"
+            "`eviction` must be used with a dynamic table: all ids of a static one keep their "
+            "rows. Pass input_dim=None, or leave `eviction` out. Received: "
+            f"input_dim={input_dim} with eviction={type(eviction).__name__}"
         )
     if eviction.needs_limit and max_rows is None:
         raise ValueError(
-            f"`eviction` of class {type(eviction).__name__} must be that of a table with "
-            "`max_rows`, for which it makes room. Give it one: Embedding(None, ..., "
-            "max_rows=10_000_000). Received: max_rows=None"
+            f"`eviction` of class {type(eviction).__name__} must be used with `max_rows`, within "
+            "which it keeps the table. Pass it: Embedding(None, ..., max_rows=10_000_000). "
+            "Received: max_rows=None"
         )
     return eviction

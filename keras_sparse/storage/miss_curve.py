@@ -70,14 +70,14 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
         touches += len(keys)
         sampled.append(keys if sample_rate == 1 else keys[_is_sampled(keys, sample_rate)])
     if touches == 0:
-        raise ValueError(f"`ids` must have ids. Received: none in {len(sampled)} steps")
+        raise ValueError(f"`ids` must hold at least one id. Received: none in {len(sampled)} steps")
     followed = np.concatenate(sampled)
     distances = reuse_distances(followed, np.array([len(keys) for keys in sampled]))
     if len(distances) == 0:
         raise ValueError(
-            "`ids` must touch a row in two steps, or there is no hit to count; give more steps or "
-            f"a higher `sample_rate`. Received: {touches} touches in {len(sampled)} steps, of them "
-            f"{len(followed)} followed with sample_rate={sample_rate}"
+            "`ids` must touch a row in two steps, or there is no hit to count. Pass more steps "
+            f"or a higher `sample_rate`. Received: {touches} touches in {len(sampled)} steps, "
+            f"{len(followed)} of them followed with sample_rate={sample_rate}"
         )
     curve = MissCurve(distances, len(followed), len(sampled), touches, sample_rate)
     if verbose:

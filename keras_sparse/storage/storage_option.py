@@ -69,7 +69,7 @@ class StorageOption:
         if storage_type not in names and not str(storage_type).startswith("HBM"):
             # Those that this build may have.
             names = tuple(name for name in names if library.CUDA_VERSION or "HBM" not in name)
-        remedy = "To keep cold rows on an SSD take 'DRAM_SSDHASH'"
+        remedy = "To keep cold rows on an SSD, use 'DRAM_SSDHASH'"
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type", remedy))
         self.storage_path = _check_path(storage_path)
         if self.storage_path is not None:
@@ -85,19 +85,19 @@ class StorageOption:
             if tier in library.LOWER_TIERS:
                 continue
             raise NotImplementedError(
-                f"A lower tier must be in this build of keras_sparse, and {tier} is not; install "
-                f"{_NEEDS[tier]} and then keras_sparse again, or take one of "
+                f"A lower tier must be part of this build of keras_sparse, and {tier} is not. "
+                f"Install {_NEEDS[tier]} and then keras_sparse again, or use one of "
                 f"{library.LOWER_TIERS}. Received: storage_type='{self.storage_type}'"
             )
         if with_files and not self.storage_path:
             raise ValueError(
                 "`storage_path` must be a folder for the files of the lower tiers, such as "
-                "storage_path='/mnt/nvme/rows'. It is made if it is not there. Received: "
+                "storage_path='/mnt/nvme/rows'. It is created if missing. Received: "
                 f"storage_path={self.storage_path!r} with storage_type='{self.storage_type}'"
             )
         if len(self.storage_size) > len(tiers):
             raise ValueError(
-                f"`storage_size` must have at most one size a tier, of {tiers}. Received: "
+                f"`storage_size` must have at most one size per tier of {tiers}. Received: "
                 f"storage_size={self.storage_size}"
             )
         # Last, so that all else shows on a machine without a GPU too. One of several ranks would
@@ -170,7 +170,7 @@ def _check_sizes(sizes):
         return []
     if not isinstance(sizes, (list, tuple)):
         raise TypeError(
-            "`storage_size` must be a list of the bytes of each tier. Received: "
+            "`storage_size` must be a list with the bytes of each tier. Received: "
             f"storage_size={sizes!r}"
         )
     return [parse_bytes(size, f"storage_size[{i}]") for i, size in enumerate(sizes)]
@@ -188,7 +188,7 @@ def check_storage(storage, input_dim):
         )
     if storage.lower_tiers and input_dim is not None:
         raise NotImplementedError(
-            "A static table keeps all its rows in its first tier. Give it input_dim=None to keep "
+            "A static table keeps all its rows in its first tier. Pass input_dim=None to keep "
             f"rows in lower tiers. Received: input_dim={input_dim} with "
             f"storage_type='{storage.storage_type}'"
         )
@@ -222,9 +222,9 @@ def check_of_file(path):
     if any(os.path.commonpath((real, each)) == each for each in allowed):
         return
     raise ValueError(
-        "The `storage_path` of a model that is loaded from a file must be one that this program "
-        "agrees to, as files are made there. Make a keras_sparse.StorageOption with this path "
-        f"before, or set {VARIABLE} to a folder that it is in, or load what you trust with "
+        "The `storage_path` of a loaded model file must be accepted by this program, because "
+        "loading creates files there. Create a keras_sparse.StorageOption with this path first, "
+        f"or set {VARIABLE} to a folder that contains it, or load trusted files with "
         f"`safe_mode=False`. Received: storage_path={path!r}"
     )
 

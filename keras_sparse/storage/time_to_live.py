@@ -50,7 +50,7 @@ class TimeToLive(EvictionPolicy):
             seconds = seconds.total_seconds()
         if not 1 <= checks.real(seconds, "seconds") < _TOO_MANY_SECONDS:
             raise ValueError(
-                f"`seconds` must be from 1 to below {_TOO_MANY_SECONDS}, 68 years. Received: "
+                f"`seconds` must be in [1, {_TOO_MANY_SECONDS}), below 68 years. Received: "
                 f"seconds={seconds}"
             )
         self.seconds = float(seconds)

@@ -75,8 +75,8 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             self.forget_accumulated(tf.constant(keys))
             return
         raise NotImplementedError(
-            "Rows must be erased from a dynamic table, as every id of a static one has its row. "
-            "Write others over them: `assign(ids, rows, slots)`. Received: variable "
+            "Rows must be erased from a dynamic table, because every id of a static one has its "
+            "row. Overwrite rows with `assign(ids, rows, slots)` instead. Received: variable "
             f"'{self.path}' with input_dim={self.input_dim}"
         )
 
@@ -214,9 +214,9 @@ class LocalTable(HasSavedTable, NativeTable, Table):
         """
         if self.eviction is None:
             raise ValueError(
-                "`evict` must be called on a table with an eviction policy. Give it one: "
-                "Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). Received: "
-                f"variable '{self.path}' without one"
+                "`evict` must be called on a table with an eviction policy. Create it with a "
+                "policy: Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). "
+                f"Received: variable '{self.path}' without one"
             )
         if not tf.executing_eagerly():
             raise RuntimeError(
@@ -309,8 +309,8 @@ class LocalTable(HasSavedTable, NativeTable, Table):
         """
         if self.part is not None and not self.part.is_whole:
             raise ValueError(
-                f"A part of a table must not be {action}, as each rank has other rows. Use the "
-                "methods of its layer, like `get_weights`; save the model as `.keras`, as "
+                f"A part of a table must not be {action}, because each rank has other rows. Use "
+                "the methods of its layer, like `get_weights`; save the model as `.keras`, as "
                 f"`.weights.h5` or as a checkpoint. Received: variable '{self.path}' with "
                 f"{self.part}"
             )
@@ -318,12 +318,11 @@ class LocalTable(HasSavedTable, NativeTable, Table):
     def _refuse_dynamic(self, action):
         if self.is_dynamic:
             raise NotImplementedError(
-                f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
-                "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
-                "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
-                "`export` and `import_`. A layer of your own saves it by "
-                "`keras_sparse.saving.save_table`. "
-                f"Received: variable '{self.path}'"
+                f"A dynamic table cannot be {action}, because its keys are not a range. To keep "
+                "the best weights of a run, use `keras.callbacks.ModelCheckpoint(path, "
+                "save_best_only=True)`, then `model.load_weights(path)`. For single rows, use "
+                "`export` and `import_`. Save it in your own layer with "
+                f"`keras_sparse.saving.save_table`. Received: variable '{self.path}'"
             )
 
 

@@ -111,7 +111,7 @@ def plan_placement(
         if placements is None:
             refuse_impossible(tables, num_ranks, memory_budget)
             raise ValueError(
-                "`memory_budget` must hold what the thresholds make of the tables; leave "
+                "`memory_budget` must hold the tables as the thresholds place them. Leave "
                 "thresholds out, or give each rank more memory. Received: "
                 f"memory_budget={memory_budget}, row_slice_threshold={row_slice_threshold}, "
                 f"data_parallel_threshold={data_parallel_threshold}"
@@ -137,7 +137,7 @@ def plan_placement(
 def _check_tables(tables):
     if not isinstance(tables, (list, tuple)) or not tables:
         raise TypeError(
-            f"`tables` must be a list of TableSpec, and not empty. Received: tables={tables!r}"
+            f"`tables` must be a non-empty list of TableSpec. Received: tables={tables!r}"
         )
     tables = [TableSpec.from_config(each) if isinstance(each, dict) else each for each in tables]
     names: dict[str, int] = {}
@@ -146,8 +146,8 @@ def _check_tables(tables):
             raise TypeError(f"`tables` must be TableSpec. Received: tables[{i}]={table!r}")
         if table.name in names:
             raise ValueError(
-                "Each table must have a name of its own. Received: name='"
-                f"{table.name}' of tables[{names[table.name]}] and tables[{i}]"
+                f"Each table must have a unique name. Received: name='{table.name}' of "
+                f"tables[{names[table.name]}] and tables[{i}]"
             )
         names[table.name] = i
     return tables
@@ -159,15 +159,15 @@ def _with_inputs(tables, input_table_map):
         input_table_map = [i for i, table in enumerate(tables) for _ in _as_tuple(table.hotness)]
     elif not isinstance(input_table_map, (list, tuple)):
         raise TypeError(
-            "`input_table_map` must be a list of the index of a table for each input. Received: "
-            f"input_table_map={input_table_map!r}"
+            "`input_table_map` must be a list with the index of a table for each input. "
+            f"Received: input_table_map={input_table_map!r}"
         )
     num_inputs = [0] * len(tables)
     for i, table in enumerate(input_table_map):
         if not 0 <= checks.integer(table, f"input_table_map[{i}]") < len(tables):
             raise ValueError(
-                f"`input_table_map` must name tables from 0 to {len(tables) - 1}. Received: "
-                f"input_table_map[{i}]={table}"
+                f"`input_table_map` must hold indices of tables from 0 to {len(tables) - 1}. "
+                f"Received: input_table_map[{i}]={table}"
             )
         num_inputs[table] += 1
     counted = []

@@ -186,7 +186,7 @@ class Plan:
         if not isinstance(config, dict) or config.get("format") != _FORMAT:
             found = config.get("format") if isinstance(config, dict) else config
             raise ValueError(
-                f"A saved plan must be of format {_FORMAT}; make the plan anew. Received: "
+                f"A saved plan must have format {_FORMAT}. Create the plan again. Received: "
                 f"format={found!r}"
             )
         arguments = {name: value for name, value in config.items() if name != "format"}
@@ -212,7 +212,8 @@ class Plan:
             return cls.from_config(json.loads(text))
         except (KeyError, TypeError, IndexError, json.JSONDecodeError) as error:
             raise ValueError(
-                f"A saved plan must be as `to_json` wrote it; make it anew. Received: {error!r}"
+                "A saved plan must be text that `to_json` wrote. Create the plan again. "
+                f"Received: {error!r}"
             ) from error
 
     def __eq__(self, other):
@@ -229,7 +230,7 @@ class Plan:
     def _check(self):
         if len(self.placements) != len(self.tables):
             raise ValueError(
-                "A plan must have a placement a table. Received: "
+                "A plan must have one placement for each table. Received: "
                 f"{len(self.placements)} placements of {len(self.tables)} tables"
             )
         found: list[set[int]] = [set() for _ in range(self.num_ranks)]
@@ -240,14 +241,14 @@ class Plan:
         named = [sorted(each) for each in self.rank_tables]
         if named != [sorted(each) for each in found]:
             raise ValueError(
-                "`rank_tables` must name the tables that each rank has slices of, once. Received: "
-                f"rank_tables={self.rank_tables}"
+                "`rank_tables` must list each table once for every rank with a slice of it. "
+                f"Received: rank_tables={self.rank_tables}"
             )
         for i, table in enumerate(self.input_table_map):
             if not 0 <= table < len(self.tables):
                 raise ValueError(
-                    f"`input_table_map` must name tables from 0 to {len(self.tables) - 1}. "
-                    f"Received: input_table_map[{i}]={table}"
+                    "`input_table_map` must hold indices of tables from 0 to "
+                    f"{len(self.tables) - 1}. Received: input_table_map[{i}]={table}"
                 )
 
 

@@ -82,8 +82,8 @@ class TablePlacement:
         is_valid = all(0 <= rank < num_ranks and columns > 0 for rank, columns in parts)
         if self != expected or not (is_all and is_valid):
             raise ValueError(
-                f"The slices of table '{table.name}' must be all of its {table.width} columns, "
-                f"once, on ranks below {num_ranks}. Received: kind='{self.kind}', "
+                f"The slices of table '{table.name}' must cover each of its {table.width} "
+                f"columns once, on ranks below {num_ranks}. Received: kind='{self.kind}', "
                 f"slices={self.slices}"
             )
 

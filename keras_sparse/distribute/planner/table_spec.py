@@ -53,7 +53,7 @@ class TableSpec:
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"`name` must be a string, and not empty. Received: name={self.name!r}")
+            raise TypeError(f"`name` must be a non-empty string. Received: name={self.name!r}")
         checked = {
             "rows": checks.positive_or_none(self.rows, "rows"),
             "width": checks.positive(self.width, "width"),
@@ -67,15 +67,15 @@ class TableSpec:
         checks.boolean(self.trainable, "trainable")
         if self.first_tier_bytes is not None and self.rows is not None:
             raise ValueError(
-                "`first_tier_bytes` is for dynamic tables: a static one has its rows in memory. "
-                f"Leave it out, or give rows=None. Received: rows={self.rows}, "
+                "`first_tier_bytes` must be None for a static table, which keeps its rows in "
+                f"memory. Leave it out, or pass rows=None. Received: rows={self.rows}, "
                 f"first_tier_bytes={self.first_tier_bytes}"
             )
         for field, value in checked.items():
             object.__setattr__(self, field, value)
         if self.bytes_of(self.rows, self.width) >= _MOST_BYTES:
             raise ValueError(
-                f"A table with its slots must have less than {_MOST_BYTES} bytes. Received: "
+                f"A table with its slots must take less than {_MOST_BYTES} bytes. Received: "
                 f"rows={self.rows}, width={self.width}, num_slots={self.num_slots}"
             )
 

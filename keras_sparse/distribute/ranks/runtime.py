@@ -77,7 +77,7 @@ def horovod():
     """
     runtime = _runtime()
     if isinstance(runtime, _OneRank):
-        raise RuntimeError("Horovod must not be asked for where there is one rank only")
+        raise RuntimeError("Horovod must be used on several ranks only. Received: 1 rank")
     return runtime
 
 
@@ -171,9 +171,9 @@ def _warn_of_others(sizes):
     """Warns if a launcher seems to have started others that Horovod does not know of."""
     if sizes:
         warnings.warn(
-            "This process trains alone, as rank 0 of 1, and so would each of the others that seem "
-            "to have been started with it; they would write the same files. Start them with "
-            f"`horovodrun -np {next(iter(sizes.values()))} python ...`, or, if each is meant to "
-            f"train alone, unset what tells of several. Received: {sizes}",
+            "This process trains alone, as rank 0 of 1, although a launcher seems to have "
+            "started several. Each would train alone and write the same files. Start them with "
+            f"`horovodrun -np {next(iter(sizes.values()))} python ...`, or unset the launcher's "
+            f"variables if each process is meant to train alone. Received: {sizes}",
             stacklevel=2,
         )

@@ -49,7 +49,7 @@ def broadcast_variables(variables, root_rank=0):
     if not tf.executing_eagerly():
         raise RuntimeError(
             f"{error_prefix()}`broadcast_variables` must be called outside of a `tf.function`. "
-            "Call it once, before the first step. Received: a call within one"
+            "Call it once, before the first step. Received: a call inside a `tf.function`"
         )
     variables = [each for each in variables if getattr(each, "part", None) is None]
     descriptions = [(_describe(each), f"'{_path(each)}'") for each in variables]
@@ -80,7 +80,7 @@ def _describe(variable):
     dtype = tf.as_dtype(variable.dtype)
     if dtype in (tf.string, tf.resource, tf.variant):
         raise TypeError(
-            f"{error_prefix()}`variables` must be of numbers. Received: '{_path(variable)}' of "
+            f"{error_prefix()}`variables` must hold numbers. Received: '{_path(variable)}' of "
             f"dtype {dtype.name}"
         )
     return f"{dtype.name} {tuple(variable.shape)}"

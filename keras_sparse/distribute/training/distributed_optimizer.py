@@ -73,7 +73,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         is_of_inner = not name.startswith("_") and name != "built" and hasattr(inner, name)
         if is_of_inner and not hasattr(type(self), name):
             raise AttributeError(
-                f"`{name}` must be set on the optimizer inside, before it is built: "
+                f"`{name}` must be set on the inner optimizer, before it is built: "
                 f"`optimizer.inner_optimizer.{name}`. Received: {name}={value!r}"
             )
         super().__setattr__(name, value)
@@ -224,16 +224,17 @@ def _check(optimizer):
         )
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError(
-            "`inner_optimizer` must not be a LossScaleOptimizer, as ranks that scale their loss "
-            "differently have gradients of different sizes. Take them the other way round: "
-            "LossScaleOptimizer(DistributedOptimizer(...)). Received: inner_optimizer="
-            f"LossScaleOptimizer with '{optimizer.inner_optimizer.name}'"
+            "`inner_optimizer` must not be a LossScaleOptimizer, because ranks that scale their "
+            "loss differently have gradients of different sizes. Swap the two: "
+            "LossScaleOptimizer(DistributedOptimizer(...)). Received: "
+            f"inner_optimizer=LossScaleOptimizer with '{optimizer.inner_optimizer.name}'"
         )
     if hasattr(optimizer, "optimizers") and not isinstance(optimizer, MultiOptimizer):
         raise ValueError(
             "`inner_optimizer` must be a MultiOptimizer of `keras_sparse.optimizers`, whose "
-            "optimizers clip and look for room over ranks together: `from_keras` turns one into "
-            f"it. Received: inner_optimizer=keras.optimizers.{type(optimizer).__name__}"
+            "optimizers clip and check for room over all ranks. Convert it with "
+            "`keras_sparse.optimizers.from_keras`. Received: "
+            f"inner_optimizer=keras.optimizers.{type(optimizer).__name__}"
         )
     return optimizer
 

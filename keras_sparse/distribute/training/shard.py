@@ -95,8 +95,8 @@ def shard(dataset, weigh_samples=False):
     spec = dataset.element_spec
     if weigh_samples and not (type(spec) is tuple and len(spec) in (2, 3)):
         raise ValueError(
-            f"{error_prefix()}`weigh_samples` must be given with elements (x, y) or (x, y, "
-            f"sample_weight), as weights belong to a loss. Received: elements {spec}"
+            f"{error_prefix()}`weigh_samples` must be used with elements (x, y) or (x, y, "
+            f"sample_weight), because weights apply to a loss. Received: elements {spec}"
         )
     if size() == 1 and not weigh_samples:
         return dataset
@@ -124,8 +124,8 @@ def _num_samples(batch):
     static = {each.shape[0] for each in components if each.shape[0] is not None}
     if len(static) > 1:
         raise ValueError(
-            f"{error_prefix()}All components of a batch must have as many samples. Received: "
-            f"{batch}"
+            f"{error_prefix()}All components of a batch must have the same number of samples. "
+            f"Received: {batch}"
         )
     if static and all(each.shape[0] is not None for each in components):
         return static.pop()
@@ -144,8 +144,8 @@ def _agreed(lengths):
     check = tf.debugging.Assert(
         tf.reduce_all(lengths == lengths[0]),
         [
-            f"{error_prefix()}All components of a batch must have as many samples. Received, in "
-            "the order of `tf.nest.flatten`:",
+            f"{error_prefix()}All components of a batch must have the same number of samples. "
+            "Received, in the order of `tf.nest.flatten`:",
             lengths,
         ],
         summarize=-1,

@@ -60,9 +60,9 @@ def apply_delta(model, path, lock=None, verbose=True):
         changes = find_changes(model, WholeCheckpoint(path))
         if changes is None:
             raise ValueError(
-                "A delta must go on from what the model was loaded from, with nothing trained or "
-                "changed since, and the model be compiled with the optimizer that saved it if that "
-                "moves rows without a gradient. Use `load_checkpoint`, which loads all of it. "
+                "A delta must build on the state that the model was loaded from, unchanged "
+                "since. If the saving optimizer moves rows without a gradient, the model must "
+                "be compiled with it. Use `load_checkpoint`, which loads the whole state. "
                 f"Received: '{path}' for model '{model.name}', which was {_state_text(model)}"
             )
         changes.check(verbose)

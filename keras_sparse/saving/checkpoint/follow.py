@@ -49,8 +49,8 @@ def follow(model, folder, every=60.0, lock=None, verbose=False):
     follower = Follower(model, folder, every, lock, verbose)
     if not follower.look():
         raise FileNotFoundError(
-            "`folder` must have a checkpoint or delta, as `callbacks.Checkpoint` saves them, to "
-            f"begin with. Received: folder='{folder}' with none that is whole"
+            "`folder` must have a checkpoint or delta of `callbacks.Checkpoint`. Received: "
+            f"folder='{folder}' without a whole one"
         )
     follower.start()
     return follower
@@ -76,13 +76,14 @@ class Follower:
     def __init__(self, model, folder, every=60.0, lock=None, verbose=False):
         if size() > 1:
             raise NotImplementedError(
-                "A model must be of one process to follow a training. Start a process of its own "
-                f"for it, which loads what any number of ranks saved. Received: {size()} ranks"
+                "A model must be in a single process to follow a training. Start a separate "
+                "process for it, which loads checkpoints of any number of ranks. Received: "
+                f"{size()} ranks"
             )
         self._every = checks.between(every, 0, threading.TIMEOUT_MAX, "every")
         folder = pathlib.Path(checks.local_path(folder, "folder"))
         if not folder.is_dir():
-            raise FileNotFoundError(f"`folder` must be there. Received: folder='{folder}'")
+            raise FileNotFoundError(f"`folder` must exist. Received: folder='{folder}'")
         self._folder = CheckpointFolder(folder, is_cleaned=False)
         self._model = model
         self._lock = lock or contextlib.nullcontext()
@@ -130,7 +131,7 @@ class Follower:
                 continue
             except CheckpointDamagedError as error:
                 self._passed_by.add(saved.path)
-                warnings.warn(f"A model follows what is whole, not this: {error}", stacklevel=2)
+                warnings.warn(f"A damaged checkpoint was skipped: {error}", stacklevel=2)
                 continue
             self._id, self.step, self.path = manifest_id, saved.step, saved.path
             return True
@@ -161,6 +162,6 @@ class Follower:
             except Exception as error:  # the next look may go well: of a full disk, perhaps
                 self.error = error
                 warnings.warn(
-                    f"A model could not follow its training, and tries again: {error!r}",
+                    f"A model could not follow its training and will retry: {error!r}",
                     stacklevel=2,
                 )

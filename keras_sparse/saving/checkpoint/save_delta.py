@@ -41,9 +41,9 @@ def save_delta(model, path, training=None, verbose=True, links=True):
     base = find_base(model)
     if base is None:
         raise RuntimeError(
-            "`save_delta` must go on from a checkpoint of the whole model that is still there, "
-            "with all that it goes back to. Call `save_checkpoint` first. Received: model "
-            f"'{model.name}' without one"
+            "`save_delta` must build on a checkpoint of the whole model that still exists, with "
+            f"all its bases. Call `save_checkpoint` first. Received: model '{model.name}' "
+            "without such a checkpoint"
         )
     return write_checkpoint(model, path, base, training, verbose, links)
 

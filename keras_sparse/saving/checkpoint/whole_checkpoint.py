@@ -62,8 +62,8 @@ class WholeCheckpoint:
         is_there = size_of(path) is not None
         if not is_there or crc32_of(path) != self.manifest.ranks[rank]:
             raise CheckpointDamagedError(
-                f"A checkpoint must have the manifests of all its ranks, as they were. Received: "
-                f"{path}, which is {'another' if is_there else 'not there'}"
+                f"A checkpoint must have the saved manifests of all its ranks. Received: {path}, "
+                f"which is {'different' if is_there else 'missing'}"
             )
         return CheckpointReader(folder)
 
@@ -105,7 +105,7 @@ def latest_checkpoint(folder):
         try:
             return WholeCheckpoint(each.path).folder
         except (CheckpointDamagedError, FileNotFoundError) as error:
-            warnings.warn(f"A checkpoint was passed over: {error}", stacklevel=2)
+            warnings.warn(f"A checkpoint was skipped: {error}", stacklevel=2)
     return None
 
 

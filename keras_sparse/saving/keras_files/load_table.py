@@ -112,8 +112,8 @@ def _load(variable, store, load):
     if not names:
         raise ValueError(
             f"The weights of '{variable.path}' must be in the file. Its layer was not built when "
-            "the file was saved, or this is a model of other layers. Build it after loading, or "
-            "load into a model that is built alike"
+            "the file was saved, or the model has other layers. Build the layer after loading, "
+            "or load into a model that is built in the same way"
         )
     if names == {"0"}:
         rows = _read_keras_weights(variable, store)
@@ -123,9 +123,9 @@ def _load(variable, store, load):
         return
     if "header" not in names:
         raise ValueError(
-            f"The weights of '{variable.path}' must be those of a table. A file that is in a "
-            "checkpoint is loaded with it: `keras_sparse.saving.load_checkpoint(model, folder)`. "
-            f"Received: datasets {sorted(names)}"
+            f"The weights of '{variable.path}' must be those of a table. Load a file inside a "
+            "checkpoint with the checkpoint: `keras_sparse.saving.load_checkpoint(model, "
+            f"folder)`. Received: datasets {sorted(names)}"
         )
     saved = _SavedInFile(variable.path, TableHeader.read(store), store)
     loader = TableLoader(variable, [saved])
@@ -138,9 +138,9 @@ def _load(variable, store, load):
     progress.close()
     if variable.is_dynamic and variable.part is None and variable.num_rows < saved.num_rows:
         raise ValueError(
-            f"The rows of '{variable.path}' must have a key each. An older version let ranks train "
-            "rows of their own for keys of other ranks: load a file saved before that. Received: "
-            f"{saved.num_rows} rows of {variable.num_rows} keys"
+            f"Each row of '{variable.path}' must have a unique key. An older version let ranks "
+            "train separate rows for keys of other ranks: load a file saved before that. "
+            f"Received: {saved.num_rows} rows of {variable.num_rows} keys"
         )
 
 

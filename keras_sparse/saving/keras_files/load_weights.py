@@ -132,8 +132,8 @@ def _go_back_to_update(model):
     if count % steps or any(len(each.accumulated) for each in tables):  # of tables left out, too
         forget_started_mean(optimizer, tables)
         warnings.warn(
-            "Weights must be loaded between two updates, or a checkpoint be loaded, which has all "
-            "accumulated gradients. The gradients since the last update are dropped. "
-            f"Received: {count % steps} of {steps} steps accumulated",
+            "Weights must be loaded between two updates; a checkpoint also restores accumulated "
+            "gradients. The gradients since the last update are dropped. Received: "
+            f"{count % steps} of {steps} steps accumulated",
             stacklevel=6,  # who calls `model.load_weights`
         )

@@ -88,8 +88,8 @@ def explaining(model, path):
         if differences is None:
             raise
         raise ValueError(
-            "A file must be loaded into a model of the same layers. Use `skip_mismatch=True` to "
-            f"load by names what is in both. Received: {differences}\n{error}"
+            "A file must be loaded into a model with the same layers. Use `skip_mismatch=True` "
+            f"to load by names what is in both. Received: {differences}\n{error}"
         ) from error
 
 
@@ -215,11 +215,11 @@ class NamedLoad:
             parts = [theirs[-1] if part == ours[-1] else part for part in table.path.split("/")]
             kind, texts = "table", ("/".join(parts), table.path)
         raise ValueError(
-            "A file must be loaded into a model whose layers come in the order of the saved one's, "
-            "or have the same names, as Keras finds them by their order; they would change places. "
-            "Use `skip_mismatch=True` to load by names what is in both. Received: "
-            f"{kind} '{texts[0]}' of '{path}' for '{texts[1]}' of model "
-            f"'{self._ours.names['']}', and by names:\n{report}"
+            "A file must be loaded into a model whose layers have the saved order or the saved "
+            "names, because Keras would otherwise load them by order into the wrong places. Use "
+            f"`skip_mismatch=True` to load by names what is in both. Received: {kind} "
+            f"'{texts[0]}' of '{path}' for '{texts[1]}' of model '{self._ours.names['']}', and "
+            f"by names:\n{report}"
         )
 
     def load(self, fits):
@@ -256,7 +256,7 @@ class NamedLoad:
         if probe.table is not None:
             names = [] if names == ["0"] else [n for n in names if not _OF_TABLE.fullmatch(n)]
         if set(names) != set(probe):
-            raise ValueError(f"it has variables {sorted(probe)}, and the file {sorted(names)}")
+            raise ValueError(f"it has variables {sorted(probe)}, and the file has {sorted(names)}")
         for name in names:
             find_dataset(store, name)  # refuses more bytes than the file has
             values[name] = store[name]

@@ -49,8 +49,8 @@ def save_table(table, store):
         return
     if own.part is not None and not own.part.is_whole:
         raise ValueError(
-            "A part of a table must be saved by its layer, as files have whole tables. Received: "
-            f"variable '{own.path}' with {own.part}"
+            "A part of a table must be saved by its layer, because files hold whole tables. "
+            f"Received: variable '{own.path}' with {own.part}"
         )
     if not writes_nothing():
         description = own.describe()

@@ -38,8 +38,9 @@ def to_keras(model, default=0.0):
     checks.number(default, "default")
     if size() > 1:
         raise NotImplementedError(
-            "`to_keras` must be called by one process, which has all rows. Save a checkpoint on "
-            f"all ranks, and load it in a process of its own. Received: {size()} ranks"
+            "`to_keras` must be called in a single process, which has all rows. Save a "
+            f"checkpoint on all ranks, and load it in a separate process. Received: {size()} "
+            "ranks"
         )
     if not isinstance(model, (keras.Sequential, keras.src.models.Functional)) or not model.built:
         raise TypeError(
@@ -50,9 +51,9 @@ def to_keras(model, default=0.0):
         getattr(each, "ragged", False) or getattr(each, "sparse", False) for each in model.inputs
     ):
         raise NotImplementedError(
-            "Inputs must be dense for a model of Keras' own layers. Give lists of ids as long as "
-            "each other, filled up with a `padding_id`, or use `model.export`. Received: model "
-            f"'{model.name}' with ragged or sparse inputs"
+            "Inputs must be dense for a model of Keras' own layers. Pad lists of ids to equal "
+            f"length with a `padding_id`, or use `model.export`. Received: model '{model.name}' "
+            "with ragged or sparse inputs"
         )
     if isinstance(model, keras.Sequential):
         model = keras.Model(model.inputs[0], model.outputs[0], name=model.name)
@@ -91,9 +92,9 @@ class _Converter:
             return _PlainTables(layer, self._table)
         if _has_tables(layer):
             raise NotImplementedError(
-                "Layers with tables must be Embedding, DistributedEmbedding or GroupEmbedding for "
-                "a model of Keras' own layers. Use `model.export`, which takes any. Received: "
-                f"layer '{layer.name}' of type {type(layer).__name__}"
+                "Layers with tables must be Embedding, DistributedEmbedding or GroupEmbedding "
+                "for a model of Keras' own layers. Use `model.export`, which supports any "
+                f"layer. Received: layer '{layer.name}' of type {type(layer).__name__}"
             )
         copy = type(layer).from_config(layer.get_config())
         self._copies.append((layer, copy))
@@ -108,10 +109,10 @@ class _Converter:
         has_own_mask = layer.padding_id is not None or (layer.mask_zero and variable.is_dynamic)
         if layer.combiner is None and has_own_mask:
             raise NotImplementedError(
-                "A table without combiner must have no mask for a model of Keras' own layers, but "
-                "that of a static one with mask_zero=True: they mask places, not keys. Use "
-                f"`model.export`. Received: table '{name}' with mask_zero={layer.mask_zero}, "
-                f"padding_id={layer.padding_id}"
+                "A table without a combiner must have no mask for a model of Keras' own layers, "
+                "except a static one with mask_zero=True, because Keras' layers mask places "
+                f"instead of keys. Use `model.export`. Received: table '{name}' with "
+                f"mask_zero={layer.mask_zero}, padding_id={layer.padding_id}"
             )
         return PlainTable(layer, variable.table, name, self._default_of(variable.table))
 
@@ -132,7 +133,7 @@ class _PlainTables:
         if any(each.supports_masking and each.combiner is None for each in templates.layers):
             raise NotImplementedError(
                 "Tables of one layer must not have masks for a model of Keras' own layers. Use "
-                f"`model.export`. Received: layer '{layer.name}' with one that has"
+                f"`model.export`. Received: layer '{layer.name}' with a masked table"
             )
         self._templates = templates
         self._mode = layer.output_mode

@@ -65,7 +65,7 @@ def test_a_model_of_a_scope_goes_on_from_a_file_as_if_never_stopped(mode, folder
 
 def test_localized_refuses_dynamic_tables_of_several_ranks():
     tables = {"items": Embedding(None, 4, "sum")}
-    with pytest.raises(ValueError, match=r"copies of a dynamic one.*dynamic table 'items'"):
+    with pytest.raises(ValueError, match=r"copies of a dynamic table.*dynamic table 'items'"):
         GroupEmbedding(tables, "localized")
 
 
