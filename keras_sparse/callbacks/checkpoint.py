@@ -196,7 +196,7 @@ class Checkpoint(keras.callbacks.Callback):
             )
 
     def _begin(self, saved):
-        """Loads the checkpoint that the training begins or goes on from, if there is one."""
+        """Loads the checkpoint that training resumes or begins from, if there is one."""
         if saved and self._is_ahead(saved[-1]):
             if not self._is_first:
                 raise ValueError(
@@ -215,7 +215,7 @@ class Checkpoint(keras.callbacks.Callback):
                 print(f"Beginning from {info.path}")
 
     def _is_ahead(self, saved):
-        """Returns whether a `SavedStep` is of more steps than the model has had."""
+        """Returns whether a `SavedStep` has more steps than the model."""
         if saved.step != self._step():
             return saved.step > self._step()
         return _training_of(saved).get("accumulated", 0) > self._accumulated()
@@ -325,7 +325,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._position = None  # it has the data
 
     def _is_cut_off(self):
-        """Returns whether training was told to stop before all batches of the epoch were taken."""
+        """Returns whether training was stopped before the last batch of the epoch."""
         num_batches = self._num_batches()
         if num_batches is None:
             num_batches = math.inf if self._position.is_known else 0
@@ -372,7 +372,7 @@ class Checkpoint(keras.callbacks.Callback):
         return training if position is None else {**training, "position": position}
 
     def _num_batches(self):
-        """Returns how many batches an epoch has, `None` if that is not known."""
+        """Returns the number of batches of an epoch, or `None` if unknown."""
         return (self.params or {}).get("steps")  # a loop of one's own may give no parameters
 
     def _is_saved(self):
@@ -380,7 +380,7 @@ class Checkpoint(keras.callbacks.Callback):
         return all(gather_objects(self._saved == self._state(), "checkpoint.is_saved"))
 
     def _state(self):
-        """The optimizer's updates, the steps since the last one, and the versions of tables."""
+        """Returns the optimizer's steps, accumulated steps, and versions of the tables."""
         tables = tables_of(self.model)
         versions = native.snapshot_versions(tables)[0].numpy().tolist() if tables else []
         return self._step(), self._accumulated(), versions
@@ -395,7 +395,7 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def _training_of(saved):
-    """Returns what the callback has saved beside a model; nothing if that is damaged."""
+    """Returns the training dict of a saved step, or an empty dict if it is damaged."""
     try:
         return CheckpointInfo.read(saved.path).training
     except (FileNotFoundError, ValueError):
@@ -403,10 +403,10 @@ def _training_of(saved):
 
 
 def _position_of(training):
-    """Returns the position of the next batch; a version that did not know it saved `batch`."""
+    """Returns the position of the next batch; older versions saved only `batch`."""
     return training.get("position", training.get("batch", 0))
 
 
 def _passed_multiple(number, before, now):
-    """Returns whether a multiple of a number, if there is one, is after `before` up to `now`."""
+    """Returns whether a multiple of `number` is in `(before, now]`."""
     return number is not None and now // number > before // number

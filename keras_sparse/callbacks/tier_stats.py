@@ -18,7 +18,7 @@ _OF_ROWS = ("_rows", "_bytes", "_hit_rate")
 
 
 class MonitoredTable:
-    """A table, and what it was when it was last looked at.
+    """Remembers the statistics of a table at the last look.
 
     Args:
         table: `LocalTable`.
@@ -49,14 +49,14 @@ class MonitoredTable:
         self._before = step, time.monotonic(), self.began
 
     def look(self, step):
-        """Returns statistics of the last look and of now, and the charts of what was in between."""
+        """Returns the previous and current statistics, and the charts between the two."""
         before_step, seconds, before = self._before
         self._before = now_step, now_seconds, now = step, time.monotonic(), self.table.stats()
         charts = tensorboard_charts(before, now, now_step - before_step, now_seconds - seconds)
         return before, now, {name: each for name, each in charts.items() if self._shows(name, each)}
 
     def _shows(self, name, number):
-        """Whether a chart has been, or is now, another than that of a table at rest."""
+        """Returns whether a chart has ever differed from that of a table at rest."""
         if number is not None and number != self._at_rest[name]:
             self._shown.add(name)
         return name in self._shown
@@ -195,7 +195,7 @@ class TierStats(keras.callbacks.Callback):
 
 
 def _unlike(path, names):
-    """The path, numbered where another table has it, as a layer of the same name elsewhere."""
+    """Returns the path, numbered if another table already has it."""
     number, name = 0, path
     while name in names:
         number += 1
@@ -231,7 +231,7 @@ def _print_prefetched(name, before, after):
 
 
 def _write_scalar(tag, number, description=""):
-    """Writes a number as `tf.summary.scalar` does, which is TensorBoard's and need not be here."""
+    """Writes a number as `tf.summary.scalar`, which needs TensorBoard installed."""
     if number is None:
         return
     metadata = tf.compat.v1.SummaryMetadata(summary_description=description)

@@ -54,7 +54,7 @@ def group_embedding_scope(name=None, mode="collective"):
 
 
 class _GroupScope:
-    """The calls that wait to be looked up together: (layer, inputs, weights, output) each."""
+    """Collects calls of layers to look up together: (layer, inputs, weights, output)."""
 
     def __init__(self, name, mode):
         self._name = name
@@ -77,7 +77,7 @@ class _GroupScope:
         return output
 
     def look_up(self):
-        """Makes a `GroupEmbedding` of the layers that have been called, and calls it."""
+        """Creates a `GroupEmbedding` of the called layers, and calls it."""
         if self.is_broken:
             raise RuntimeError(
                 "Layers of a `group_embedding_scope` that an error has ended must not be used, "

@@ -157,7 +157,7 @@ class TableLayer(keras.layers.Layer):
         return table
 
     def _keyed_tables(self, method):
-        """Returns a dict of what has these methods, by the names of tables."""
+        """Returns a dict from names to the tables that implement these methods."""
         raise NotImplementedError
 
     def count_params(self):
@@ -167,7 +167,7 @@ class TableLayer(keras.layers.Layer):
 
 
 class _DynamicCount(int):
-    """A number of parameters that is what it is now."""
+    """A number of parameters that may change; a dynamic table's current count."""
 
     def __format__(self, spec):
         number = format(int(self), spec)

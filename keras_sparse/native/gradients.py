@@ -234,7 +234,7 @@ def check_updates(variables, ids):
 
 
 def check_room(variables, ids):
-    """Says whether an update with these ids would exceed the limit of rows of a table.
+    """Checks whether an update with these ids would exceed a table's `max_rows`.
 
     Args:
         variables: List of `EmbeddingVariable`.

@@ -116,7 +116,7 @@ def _as_matrix(bags):
 
 
 def _unflatten(pooled, ids):
-    """Brings back the axes that `_as_matrix` has joined."""
+    """Restores the axes that `_as_matrix` has joined."""
     if ids.shape.rank == 2:
         return pooled
     dim = pooled.shape[-1]

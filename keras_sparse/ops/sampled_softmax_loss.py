@@ -147,7 +147,7 @@ class _Table(NamedTuple):
 
     @classmethod
     def of(cls, table, argument):
-        """Returns that of an `EmbeddingVariable`, a layer, or `(layer, name of its table)`."""
+        """Returns the lookup of an `EmbeddingVariable`, a layer, or `(layer, table name)`."""
         layer, name = table if isinstance(table, tuple) and len(table) == 2 else (table, None)
         if hasattr(layer, "lookup_rows"):
             lookup = functools.partial(layer.lookup_rows, table=name)

@@ -101,7 +101,7 @@ def _instance(optimizer):
 
 
 def _settings(optimizer):
-    """The config, with a schedule or function for learning rate as it is: some cannot be saved."""
+    """Returns the config with the learning-rate object, which may not be savable."""
     rate = optimizer._learning_rate
     if isinstance(rate, keras.Variable):
         return optimizer.get_config()

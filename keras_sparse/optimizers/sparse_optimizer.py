@@ -211,7 +211,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         name_variables(store, self.variables)
 
     def _settings_for(self, variable):
-        """Returns what a table's rule and updates are made from: it stays as it is."""
+        """Returns the settings of a table's rule and updates, which must stay unchanged."""
         # Keras asks with the TensorFlow variable, whose name is a path.
         decays = self.weight_decay and self._use_weight_decay(variable.value)
         decay = self.weight_decay if decays else 0.0

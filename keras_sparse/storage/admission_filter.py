@@ -57,7 +57,7 @@ class AdmissionFilter:
 
 
 def check_admission(admission, input_dim):
-    """Returns the filter of a table, or `None`; also from what a config has of it."""
+    """Returns the filter of a table, or `None`; also deserializes a config."""
     if isinstance(admission, dict):
         admission = keras.saving.deserialize_keras_object(admission)
     if admission is None:

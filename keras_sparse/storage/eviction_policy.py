@@ -39,7 +39,7 @@ class EvictionPolicy:
 
 
 def check_eviction(eviction, input_dim, max_rows=None):
-    """Returns the policy of a table, or `None`; also from what a config has of it."""
+    """Returns the policy of a table, or `None`; also deserializes a config."""
     if isinstance(eviction, dict):
         eviction = keras.saving.deserialize_keras_object(eviction)
     if eviction is None:

@@ -177,7 +177,7 @@ def _check_sizes(sizes):
 
 
 def check_storage(storage, input_dim):
-    """Returns the `StorageOption` of a table, or `None`; also from what a config has of it."""
+    """Returns the `StorageOption` of a table, or `None`; also deserializes a config."""
     if isinstance(storage, dict):
         storage = keras.saving.deserialize_keras_object(storage)
     if storage is None:
@@ -203,7 +203,7 @@ _own_paths: set[str] = set()
 
 
 def remember_own(path):
-    """Lets files name this path, too: a `StorageOption` of the program has it."""
+    """Accepts a path in model files, because a `StorageOption` of the program has it."""
     _own_paths.update((path, os.path.realpath(path)))
 
 

@@ -103,7 +103,7 @@ class EmbeddingVariable(VariableBase):
         )
 
     def _initialize_with_initializer(self, initializer):
-        """Makes the table. Keras calls it to give a variable its value, once there may be one."""
+        """Creates the table. Keras calls it when the variable receives its value."""
         with tf.init_scope():
             self.table.create(self.path)
             self._value = make_gradient_anchor(self.table)

@@ -140,7 +140,10 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             )
 
     def _check_ids(self, ids):
-        """Raises unless ids are in the whole static table: one past it may be another rank's."""
+        """Raises unless ids are in the whole static table.
+
+        An id past a part may belong to another rank.
+        """
         if self.part.input_dim is not None:
             tf.debugging.Assert(
                 tf.reduce_all((ids >= 0) & (ids < self.part.input_dim)),
@@ -302,7 +305,7 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             self.import_local(np.arange(first, end), tf.cast(rows[first:end], tf.float32))
 
     def refuse_part(self, action):
-        """Raises ValueError if ranks share the table, as Keras would take this part for all of it.
+        """Raises `ValueError` for a part of a table, which Keras would take for the whole.
 
         Args:
             action: String: what is done to the table, for the error.

@@ -28,7 +28,7 @@ class FindResult:
 
 
 class RowPiece(NamedTuple):
-    """Some rows of a table, with all that it keeps of them.
+    """A chunk of rows of a table, with everything that the table keeps of them.
 
     Attributes:
         keys: int64 array of shape `(n,)`.
@@ -49,13 +49,13 @@ class RowPiece(NamedTuple):
         return (self.keys, self.records, *ages, *frequencies)
 
     def of_rows(self, held):
-        """Returns the piece of some of the rows: those that `held` indexes."""
+        """Returns the rows of the chunk that `held` indexes."""
         return RowPiece(*(None if each is None else each[held] for each in self))
 
 
 @dataclasses.dataclass(frozen=True)
 class RowMetadata:
-    """What a dynamic table keeps of each row beside the row and its slots.
+    """Describes what a dynamic table keeps of each row besides the row and its slots.
 
     Attributes:
         ages: `"steps"` or `"seconds"`, the unit of the age of a row since its last gradient.
@@ -76,7 +76,7 @@ class RowMetadata:
 
 @dataclasses.dataclass(frozen=True)
 class TableDescription:
-    """What is to be known of a table beside its rows.
+    """Describes a table without its rows.
 
     Attributes:
         path: String. Its name in messages and files.
@@ -265,7 +265,7 @@ class Table(Protocol):
     @property
     @abc.abstractmethod
     def local(self):
-        """The `LocalTable` that this rank has of it, or `None`."""
+        """The `LocalTable` of this rank, or `None` if the rank has no part."""
 
     @abc.abstractmethod
     def describe(self) -> TableDescription:
@@ -277,7 +277,7 @@ class Table(Protocol):
 
     @abc.abstractmethod
     def export_filter(self, max_entries):
-        """Yields what the admission filter remembers, in pieces of about `max_entries`.
+        """Yields the state of the admission filter in chunks of about `max_entries`.
 
         Yields:
             `(keys, counts)`: arrays of int64 and of uint32, `(n,)`.
@@ -285,4 +285,4 @@ class Table(Protocol):
 
     @abc.abstractmethod
     def checked_keys(self, method, keys):
-        """Returns the keys that a method is given as an int64 array, or raises an error."""
+        """Returns the keys passed to a method as an int64 array, or raises an error."""

@@ -68,7 +68,7 @@ def average_metrics(model):
 
 
 def average_over_ranks(results, weight=1.0):
-    """Returns the averages over ranks of a dict of numbers, weighted; the same on all ranks.
+    """Returns the weighted averages over ranks of a dict of numbers, equal on all.
 
     Args:
         results: Dict of numbers, or arrays of them, by name: the same names on all ranks.
@@ -94,7 +94,7 @@ def as_number(value):
 
 
 def _flatten(metrics):
-    """Yields metrics, and for one that holds others, as that of `compile` does, those."""
+    """Yields metrics, replacing metrics that hold others by these."""
     for metric in metrics:
         inner = getattr(metric, "metrics", None) or getattr(metric, "_metrics", None)
         if inner and not isinstance(metric, _OF_SUMS):
@@ -104,7 +104,7 @@ def _flatten(metrics):
 
 
 def _num_samples(metrics):
-    """How many samples this rank has seen: Keras' own mean of the loss counts them."""
+    """Returns this rank's number of samples, which Keras' mean of the loss counts."""
     for metric in metrics:
         if isinstance(metric, keras.metrics.Mean) and metric.name == "loss":
             return float(metric.count)

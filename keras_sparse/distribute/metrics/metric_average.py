@@ -78,5 +78,5 @@ class MetricAverage(keras.callbacks.Callback):
 
 
 def _of_all_ranks(logs, metrics):
-    """Returns logs of all ranks: metrics if they are what the logs come from, as in Keras."""
+    """Returns the metrics if the logs come from them, else the logs averaged by rank."""
     return metrics if set(metrics) == set(logs) else average_over_ranks(logs)

@@ -154,7 +154,7 @@ def _check_tables(tables):
 
 
 def _with_inputs(tables, input_table_map):
-    """Returns the tables with a tuple as their hotness, a number an input, and the map."""
+    """Returns tables with one hotness per input, and the map from inputs to tables."""
     if input_table_map is None:
         input_table_map = [i for i, table in enumerate(tables) for _ in _as_tuple(table.hotness)]
     elif not isinstance(input_table_map, (list, tuple)):
@@ -196,7 +196,7 @@ def _check_cost_model(cost_model):
 
 
 def _tables_of_ranks(placements, num_ranks):
-    """Returns a list a rank of the indices of its tables, ordered by kind as `Plan` says."""
+    """Returns the list of tables of each rank, ordered by kind as in `Plan.tables_of`."""
     of_ranks: list[list[int]] = [[] for _ in range(num_ranks)]
     order = {"table_wise": 0, "column_wise": 0, "row_wise": 1, "data_parallel": 2}
     for i in sorted(range(len(placements)), key=lambda i: order[placements[i].kind]):

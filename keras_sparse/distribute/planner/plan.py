@@ -263,7 +263,7 @@ _GIGA = 10**9
 
 
 def draw_plan(plan, ax=None):
-    """Draws what `Plan.plot` says, and returns the axes."""
+    """Draws the chart of `Plan.plot` and returns its axes."""
     ax = axes_or_new(ax)
     ranks = np.arange(plan.num_ranks)
     unit, scale = _unit(plan)

@@ -108,7 +108,7 @@ def _groups(variables):
 
 
 def broadcast_table(table, root_rank):
-    """Gives a table that all ranks have the content that it has on one of them.
+    """Copies the content of a replicated table from one rank to all.
 
     That is what a checkpoint keeps of it: initial rows, the history of its rule, records as they
     lie in the tiers, and what its admission filter remembers. The table goes on with the same bits

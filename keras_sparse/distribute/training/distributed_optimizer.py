@@ -240,7 +240,7 @@ def _check(optimizer):
 
 
 def squares_over_ranks(gradients, tables, name):
-    """Sums the squares of the gradients of tables over the parts that ranks have of them.
+    """Sums the squared gradients of tables over their parts on all ranks.
 
     All ranks must call it, also those without a part.
 

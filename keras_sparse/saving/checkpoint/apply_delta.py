@@ -94,7 +94,7 @@ def find_changes(model, checkpoint):
 
 
 class _Changes:
-    """What a checkpoint has beyond the state of a model."""
+    """The changes of a checkpoint relative to the state of a model."""
 
     def __init__(self, model, checkpoint, tables, loaders):
         self._model = model
@@ -105,7 +105,7 @@ class _Changes:
         self._kept: list = []  # the history and the changes of each table, or None
 
     def check(self, verbose):
-        """Reads all of it, each byte checked, and keeps what memory is there for."""
+        """Reads and checks all changes, and keeps as many as fit in memory."""
         self._checkpoint.check_weights()
         pairs = list(zip(self._loaders, self._files, strict=True))
         number = sum(loader.num_records(files) for loader, files in pairs)
@@ -137,7 +137,7 @@ class _Changes:
             del kept
 
     def apply(self, lock=None):
-        """Changes the model, and returns the `CheckpointInfo` of what it is then."""
+        """Changes the model, and returns the `CheckpointInfo` of its new state."""
         with (
             lock or contextlib.nullcontext(),
             unchanged_unless_all_can(self._model, "apply_delta_changes"),

@@ -160,7 +160,7 @@ def _check_tables(model, checkpoint, grow):
 
 
 def _have_room(ours, saved):
-    """Returns whether each saved table has one of ours that is as wide and as large."""
+    """Returns whether each saved table has a counterpart as wide and large enough."""
     of_ours, of_saved = (
         sorted((width, math.inf if rows is None else rows) for rows, width in shapes)
         for shapes in (ours, saved)
@@ -195,7 +195,7 @@ def _shapes_text(shapes):
 
 @contextlib.contextmanager
 def unchanged_unless_all_can(model, name):
-    """While this is entered, an error on one rank is one on all, and what is no table stays then.
+    """Raises an error of one rank on all ranks, and restores dense values then.
 
     What is done inside must not wait for other ranks.
     """
@@ -214,7 +214,7 @@ def unchanged_unless_all_can(model, name):
 
 
 def load_all_but_tables(model, checkpoint, skip_mismatch=False):
-    """Loads all but the tables, and returns what loads these.
+    """Loads dense values and the optimizer, and returns the loaders of the tables.
 
     Returns:
         `(loaded, report)`: a list of `(variable, number, TableLoader)` of the tables that this rank
@@ -237,7 +237,7 @@ def load_all_but_tables(model, checkpoint, skip_mismatch=False):
 
 
 def _load_weights(model, checkpoint, skip_mismatch):
-    """Loads all but the tables, and returns these with their saved numbers, and a report."""
+    """Loads everything but tables; returns tables with saved numbers, and a report."""
     try:
         with named_load(model, checkpoint.weights) as named:
             if named is not None and (skip_mismatch or named.moved()):
@@ -268,7 +268,7 @@ def _load_by_names(named, checkpoint, skip_mismatch):
 
 
 def _mark_loaded(loaded):
-    """Lets changes count from here, so that what was loaded need not be saved again."""
+    """Counts changes from here, so that loaded rows need not be saved again."""
     if not loaded:
         return
     variables = [variable for variable, _, _ in loaded]

@@ -49,7 +49,7 @@ def save_delta(model, path, training=None, verbose=True, links=True):
 
 
 def find_base(model):
-    """Returns the `Base` that the next delta goes on from, with a whole path. All ranks call it.
+    """Returns the `Base` of the next delta, with a whole path. All ranks call it.
 
     Args:
         model: `keras.Model`.
@@ -74,5 +74,5 @@ def find_base(model):
 
 
 def _folder_of_all(folder):
-    """The folder of the checkpoint that a rank has saved a part of in this one."""
+    """Returns the folder of the checkpoint that contains a rank's folder."""
     return folder if size() == 1 else folder.parent

@@ -21,7 +21,7 @@ from keras_sparse.utils.progress_bar import Progress
 
 
 class WholeCheckpoint:
-    """A checkpoint or delta, with what each rank has saved of it.
+    """A checkpoint or delta with the parts of all ranks that saved it.
 
     Args:
         path: Path of the folder, or of a folder of checkpoints whose latest one it is.
@@ -73,13 +73,13 @@ class WholeCheckpoint:
         return self.folder / WEIGHTS
 
     def num_records(self, readers=None):
-        """Returns how many records reading all tables gives, or those of some of the readers."""
+        """Returns the number of records of all tables, or of those of some readers."""
         return sum(
             reader.num_records() for reader in (self.readers if readers is None else readers)
         )
 
     def check_weights(self):
-        """Raises CheckpointDamagedError unless Keras' file is as it was saved."""
+        """Raises `CheckpointDamagedError` unless Keras' file is as it was saved."""
         if crc32_of(self.weights) != self.manifest.weights_crc32:
             raise CheckpointDamagedError(
                 f"A checkpoint's files must match their checksums. Received: {self.weights}"
@@ -110,13 +110,13 @@ def latest_checkpoint(folder):
 
 
 def checkpoint_at(path):
-    """Returns the folder of the checkpoint at a path, or of the latest one in a folder of them."""
+    """Returns the checkpoint at a path, or the latest one in a folder."""
     path = pathlib.Path(checks.local_path(path, "path")).resolve()
     return path if (path / MANIFEST).exists() else latest_checkpoint(path) or path
 
 
 def checkpoint_of_all_ranks(path):
-    """Returns what `checkpoint_at` returns on rank 0. All must call it."""
+    """Returns the result of `checkpoint_at` on rank 0. All ranks must call it."""
     with errors_on_all_ranks("checkpoint_at"):
         folder = pathlib.Path(checks.local_path(path, "path")).resolve()
         found = checkpoint_at(folder)
@@ -125,7 +125,7 @@ def checkpoint_of_all_ranks(path):
 
 
 def rank_folder(folder, rank):
-    """Returns the folder of what a rank has saved in a checkpoint."""
+    """Returns the folder of a rank's part in a checkpoint."""
     return folder / f"rank-{rank}"
 
 
@@ -145,6 +145,6 @@ def check_checkpoint(checkpoint, readers, verbose=True):
 
 
 def check_checkpoint_together(checkpoint, verbose=True):
-    """Checks all tables, of which each rank checks some. All must call it."""
+    """Checks all tables, divided over ranks. All ranks must call it."""
     with errors_on_all_ranks("check_checkpoint"):
         check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)

@@ -27,7 +27,7 @@ class CheckpointDamagedError(ValueError):
 
 
 def check_types(parsed):
-    """Returns a dataclass that was made of JSON; raises TypeError if a field is of another type."""
+    """Returns a dataclass parsed from JSON; raises `TypeError` for a wrong field type."""
     for field in dataclasses.fields(parsed):
         value = getattr(parsed, field.name)
         if not _is_of(value, field.type):

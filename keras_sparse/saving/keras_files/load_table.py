@@ -64,7 +64,7 @@ def load_table(table, store):
 
 
 def refuse_table(layer, name, store):
-    """Raises RuntimeError if a file has a table for a layer that is not built, and so has none.
+    """Raises `RuntimeError` if a file has a table for an unbuilt layer.
 
     Args:
         layer: What Keras loads.
@@ -81,7 +81,7 @@ def refuse_table(layer, name, store):
 
 @contextlib.contextmanager
 def keeps_failure(owner, store):
-    """Raises the error of what is loaded again when that is tried again.
+    """Re-raises the first load error of `owner` if Keras retries.
 
     Keras asks again by other paths to the layer, where the file has nothing, and takes what
     does not fail then, or shows the last error.
@@ -145,13 +145,7 @@ def _load(variable, store, load):
 
 
 class _SavedInFile(SavedTable):
-    """A table in a file of Keras, which always has all of it, in one part.
-
-    Args:
-        path: String. Name of the table.
-        header: `TableHeader`.
-        store: What Keras hands to `load_own_variables`.
-    """
+    """A whole table in one part, in a file of Keras."""
 
     def __init__(self, path, header, store):
         self.table = header
@@ -171,7 +165,7 @@ class _SavedInFile(SavedTable):
 
 
 def _is_verified(store):
-    """Returns whether `model.load_weights` has checked what this store reads."""
+    """Returns whether `model.load_weights` has checked the file of this store."""
     # Keras' store of a sharded save names its map, the one of a single file its file.
     file = getattr(store, "h5_file", None)
     path = getattr(store, "path", getattr(file, "filename", None))

@@ -57,12 +57,12 @@ def load_weights(
 
 
 def loading_whole(load_weights_only):
-    """Makes Keras load all of a file into a model with tables, or nothing.
+    """Wraps Keras' load function to load a file into a model wholly or not at all.
 
-    Keras loads layer by layer, and what it cannot load it finds when it comes to it: the tables
-    before are loaded then. So all tables are checked first. Then Keras loads the file once while
-    tables only see whether they could be loaded; if anything fails, all else gets back
-    what it had. Then it loads the file. Layers that have other places in the file, and all with
+    Keras loads layer by layer and finds a mismatch only when it reaches the layer, after tables
+    before it were loaded. So all tables are checked first. Then Keras loads the file once while
+    tables only check whether they could be loaded, and an error restores all other values. Then
+    Keras loads the file. Layers at other places in the file, and all layers with
     `skip_mismatch=True`, are loaded by their names.
     """
 
@@ -86,7 +86,7 @@ def loading_whole(load_weights_only):
 
 
 def _load_by_names(model, path, skip_mismatch, objects_to_skip):
-    """Loads a file by names where that is asked for, or needed; returns whether it did."""
+    """Loads a file by names if requested or needed, and returns whether it did."""
     with named_load(model, path, objects_to_skip) as named:
         if named is None or not (skip_mismatch or named.moved()):
             return False
@@ -125,7 +125,7 @@ def _load_by_order(load_weights_only, model, path, **options):
 
 
 def _go_back_to_update(model):
-    """Drops the started mean of dense variables, which a file may have: tables have none of it."""
+    """Drops the accumulated gradients of dense variables, which tables lack."""
     optimizer = getattr(model, "optimizer", None)
     steps, count = (1, 0) if optimizer is None else accumulation(optimizer)
     tables = [each for each in tables_of(model) if each.accumulated is not None]

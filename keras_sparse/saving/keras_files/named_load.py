@@ -1,4 +1,4 @@
-"""Loads a model from a file by names, whatever else the model or the file has."""
+"""Loads the parts of a file that a model has, by names."""
 
 import collections
 import contextlib
@@ -64,7 +64,7 @@ class LoadReport:
 
 @contextlib.contextmanager
 def named_load(model, path, objects_to_skip=None):
-    """Yields the `NamedLoad` of a model and a weights file, or `None` if that has no names."""
+    """Yields the `NamedLoad` of a model and a file, or `None` without names."""
     names = names_in(path)
     if not model.built or not any(names.values()):
         yield None
@@ -77,7 +77,7 @@ def named_load(model, path, objects_to_skip=None):
 
 @contextlib.contextmanager
 def explaining(model, path):
-    """While this is entered, a ValueError tells what the model and a file do not have in common."""
+    """Adds the differences between model and file to a `ValueError` raised inside."""
     try:
         yield
     except ValueError as error:

@@ -58,7 +58,7 @@ def save_table(table, store):
 
 
 def _write_distributed(table, store):
-    """Rank 0 alone gets what it writes, and others must not wait for it if it cannot."""
+    """Writes the table on rank 0, and raises its error on all ranks."""
     description = table.describe()
     pieces, entries = _pieces(table, description), table.export_filter(MAX_ENTRIES)
     failure = None

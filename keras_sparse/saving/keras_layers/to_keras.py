@@ -22,8 +22,8 @@ def to_keras(model, default=0.0):
 
     Args:
         model: Built functional or sequential `keras.Model` with dense inputs. It is not changed.
-        default: Float. Value of all elements of the row that keys without a row read as. Defaults
-            to 0.
+        default: Float. Value of all elements of the row that keys without a row read as. The number
+            of an admission filter, or a constant initial row, takes precedence. Defaults to 0.
 
     Returns:
         `keras.Model` that is not compiled.
@@ -67,7 +67,7 @@ def to_keras(model, default=0.0):
 
 
 class _Converter:
-    """Makes a layer of Keras' own, or what is called as one, of each layer of a model."""
+    """Converts each layer of a model into a layer of Keras' own."""
 
     def __init__(self, default):
         self._default = default
@@ -117,7 +117,7 @@ class _Converter:
         return PlainTable(layer, variable.table, name, self._default_of(variable.table))
 
     def _default_of(self, variable):
-        """Returns the number that keys without a row read as, the table's own if there is one."""
+        """Returns the default of keys without a row; the table's own takes precedence."""
         waiting = getattr(variable.admission, "default_value_no_permission", "initializer")
         if waiting != "initializer":
             return waiting
@@ -126,7 +126,7 @@ class _Converter:
 
 
 class _PlainTables:
-    """What a `DistributedEmbedding` does, of several `PlainTable`."""
+    """Replaces a `DistributedEmbedding` by several `PlainTable`s."""
 
     def __init__(self, layer, make_table):
         templates = layer.templates
