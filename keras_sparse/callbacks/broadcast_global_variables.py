@@ -41,7 +41,7 @@ class BroadcastGlobalVariables(keras.callbacks.Callback):
         check_built(self.model, "BroadcastGlobalVariables", purpose)
         optimizer = self.model.optimizer
         if optimizer is not None and not optimizer.built:
-            # What the first step would do. Tables get their slots here.
+            # As the first step would: tables receive their slots here.
             optimizer.build(self.model.trainable_variables)
         slots = [] if optimizer is None else optimizer.variables
         broadcast_variables([*self.model.variables, *slots], self.root_rank)

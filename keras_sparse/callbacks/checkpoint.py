@@ -143,9 +143,9 @@ class Checkpoint(keras.callbacks.Callback):
         self._epoch = 0
         self._batch = 0  # how many of the epoch were trained on
         self._position: Any = None  # a `DataPosition` while a training runs
-        self._batch_position: Any = None  # the one after the last batch
+        self._batch_position: Any = None  # the position after the last batch
         self._checkpoint_step = 0
-        self._saved: Any = None  # what `_state` was at the last checkpoint or delta
+        self._saved: Any = None  # `_state` at the last checkpoint or delta
         self._saved_path: Any = None
         self._first_batch: Any = None
 
@@ -250,7 +250,7 @@ class Checkpoint(keras.callbacks.Callback):
                     f"A checkpoint was renamed to end in `.damaged`: {error}", stacklevel=2
                 )
                 continue
-            # Errors from here on are of the model, and no reason to go further back.
+            # Later errors concern the model, so an older checkpoint would not help.
             info = self._load(last.path, verify=False)
             self._go_to(info.training)
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does
@@ -312,7 +312,7 @@ class Checkpoint(keras.callbacks.Callback):
             self._save(is_delta=True)
 
     def on_epoch_end(self, epoch, logs=None):
-        if not self._is_cut_off():  # or the next training goes on in it
+        if not self._is_cut_off():  # or the next training resumes in it
             self._epoch, self._batch = epoch + 1, 0
         if self.every_steps is None:
             self._save()
@@ -373,7 +373,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _num_batches(self):
         """Returns the number of batches of an epoch, or `None` if unknown."""
-        return (self.params or {}).get("steps")  # a loop of one's own may give no parameters
+        return (self.params or {}).get("steps")  # a custom loop may pass no parameters
 
     def _is_saved(self):
         """Returns whether all ranks are as they were saved: the same on all."""

@@ -55,7 +55,7 @@ class EvictRows(keras.callbacks.Callback):
         self._seen = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        if self._seen is None:  # by now a checkpoint to go on from is loaded
+        if self._seen is None:  # a checkpoint to resume from is loaded by now
             self._seen = self._step()
 
     def on_train_batch_end(self, batch, logs=None):

@@ -11,7 +11,7 @@ from keras_sparse.distribute.exchange.prefetch_stage import PrefetchStage
 from keras_sparse.utils import checks
 
 MODES = ("exact", "stale")
-# What "auto" goes up to, and what may be given, as in ops/core/staging.
+# Limits of "auto" and of arguments, as in ops/core/staging.
 _MOST_CHOSEN = 8
 _MOST_GIVEN = 64
 
@@ -98,7 +98,7 @@ def prefetch_lookups(
 
     @tf.autograph.experimental.do_not_convert
     def stage_batch(number, batch):
-        # What layers assign, as the state of random numbers, they assign in the step alone.
+        # Layers assign variables, such as the state of random numbers, only in the step.
         with native.collect_lookups() as lookups, keras.StatelessScope():
             call_layers(lookups, *(batch if is_tuple else (batch,)))
         if not lookups:
@@ -117,11 +117,11 @@ def prefetch_lookups(
             exchange_stages[exchange].stage(number, inputs)
         return batch
 
-    # The stage sees as many batches as it may have, and the one that is on its way.
+    # The stage sees as many batches as it may hold, and one more.
     num_ahead = capacity or max(num_threads, _MOST_CHOSEN)
     batches = dataset.enumerate().map(stage_batch).prefetch(num_ahead)
     if exchange_stages:
-        # What was traced before does not look for lookups that are ready.
+        # Functions that were traced before do not use staged lookups.
         model.train_function = model.test_function = model.predict_function = None
     return batches
 
@@ -161,7 +161,7 @@ def _selected_calls(model, select):
         selected = select(*components)
         has_called = bool(lookups)
         for layer, inputs in selected.items() if isinstance(selected, dict) else ():
-            # A model that it called may give its outputs by names.
+            # A model that `select` called may return its outputs by names.
             if not has_called or has_tables(_named(layer, layers)):
                 _layer_of(layer, layers)(inputs)
 
@@ -171,7 +171,7 @@ def _selected_calls(model, select):
 def _check_takes(select, components):
     try:
         signature = inspect.signature(select)
-    except ValueError:  # of what is not written in Python
+    except ValueError:  # a function that is not written in Python
         return
     try:
         signature.bind(*components)

@@ -31,7 +31,7 @@ from keras_sparse.tables.local_table import LocalTable
 from keras_sparse.tables.padded_table import PaddedTable
 from keras_sparse.utils import checks
 
-# Arguments that say where tables are.
+# Arguments that place tables.
 PLACES = ("strategy", "column_slice_threshold", "row_slice_threshold", "data_parallel_threshold")
 
 

@@ -179,7 +179,7 @@ class Embedding(TableLayer):
     @property
     def embeddings(self):
         """The `EmbeddingVariable` of the layer. Raises `AttributeError` until it is built."""
-        if self._embeddings is None:  # the error is that of Keras' layer, for `hasattr`
+        if self._embeddings is None:  # as Keras' layer raises it, for `hasattr`
             raise AttributeError(not_built_message(self, "`embeddings` must be read of"))
         return self._embeddings
 

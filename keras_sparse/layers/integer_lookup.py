@@ -77,7 +77,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
         self._saved_index = None
 
     def __call__(self, inputs, training=None, **kwargs):
-        if training is not None:  # as given, `None` would hide what the model is called with
+        if training is not None:  # an explicit `None` would hide the model's mode
             kwargs["training"] = training
         return super().__call__(ids_as_tensor(inputs), **kwargs)
 
@@ -117,7 +117,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
         tokens = self.saved_index.lookup(keys)
         if not len(self._content()[0]):
             return tokens
-        # Converters to other formats drop what fills the index: no token is then right.
+        # Converters to other formats drop the initializer of the index; no token is right then.
         is_empty = tf.equal(self.saved_index.size(), 0)
         return tf.where(is_empty, tf.constant(-1, tf.int64), tokens)
 
@@ -225,7 +225,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
         with keeps_failure(self, store):
             keys = read_dataset(store, "keys", np.int64, (None,))
             counts = read_dataset(store, "counts", np.int64, (len(keys) + 1,))
-            # In a rehearsal another layer finds what cannot be loaded.
+            # In a rehearsal, a copy checks whether the keys can be loaded.
             layer = (
                 IntegerLookup(self.max_tokens, name=self.name)
                 if file_context().is_rehearsal

@@ -22,9 +22,9 @@ from keras_sparse.utils import checks
 class LookupMode(enum.Enum):
     """The ways in which a lookup can run."""
 
-    SAVED_MODEL = enum.auto()  # reads what a SavedModel has of the tables, by ops of TensorFlow
-    COLLECT = enum.auto()  # tells its arguments to `collect_lookups`, and gives zeros
-    DRY = enum.auto()  # gives zeros: Keras traces a model for its shapes, and has made no table yet
+    SAVED_MODEL = enum.auto()  # reads the tables of a SavedModel, by ops of TensorFlow
+    COLLECT = enum.auto()  # passes its arguments to `collect_lookups` and returns zeros
+    DRY = enum.auto()  # returns zeros: Keras traces shapes before tables exist
     RUN = enum.auto()
 
 
@@ -47,11 +47,11 @@ def lookup_mode(variables):
 
 
 COMBINERS = ("sum", "mean", "sqrtn")
-# What rows can be written as.
+# Dtypes of looked-up rows.
 ROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def lookup(
     variables,

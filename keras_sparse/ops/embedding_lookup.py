@@ -10,7 +10,7 @@ from keras_sparse.native.on_cpu import on_cpu
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def embedding_lookup(params, ids, max_norm=None):
     """Looks up rows of a table, as `tf.nn.embedding_lookup` does of a tensor.

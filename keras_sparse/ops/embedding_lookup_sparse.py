@@ -10,7 +10,7 @@ from keras_sparse.saved_model.pool_rows import pool_rows
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_norm=None):
     """Looks up and pools rows per sample, as `tf.nn.embedding_lookup_sparse` does.

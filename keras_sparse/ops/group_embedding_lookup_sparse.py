@@ -11,7 +11,7 @@ from keras_sparse.ops.output_mode import split_inputs
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def group_embedding_lookup_sparse(
     params,

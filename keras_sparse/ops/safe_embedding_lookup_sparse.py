@@ -10,7 +10,7 @@ from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def safe_embedding_lookup_sparse(
     embedding_weights,
@@ -126,7 +126,7 @@ def _unflatten(pooled, ids):
 
 @on_cpu
 def _leave_out_invalid(ids, weights, dtype):
-    # What was unsigned is not below 0, though its bits may be as an int64.
+    # Unsigned ids are not below 0, although their int64 bits may be.
     kept = tf.ones_like(ids.values, tf.bool) if dtype.is_unsigned else ids.values >= 0
     if weights is not None:
         kept &= weights.values > 0

@@ -15,7 +15,7 @@ _SAMPLERS = {
 }
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def sampled_softmax_loss(
     weights,

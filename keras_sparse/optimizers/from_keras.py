@@ -17,7 +17,7 @@ _COUNTERPARTS = {
     getattr(keras.optimizers, ours.__name__): ours
     for ours in (SGD, Adagrad, RMSprop, Adam, AdamW, Adamax, Nadam, Adadelta, Lion, Ftrl)
 }
-# What exclude_from_weight_decay sets. It is in no config.
+# Attributes that exclude_from_weight_decay sets, and no config has.
 _WEIGHT_DECAY_SETTINGS = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
 
 

@@ -80,7 +80,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
         self.loss_scale_factor = loss_scale_factor
 
     def __setattr__(self, name, value):
-        if name in _OF_EACH and value:  # Keras sets those that are off
+        if name in _OF_EACH and value:  # Keras sets options that are off
             raise _of_one(f"`{name}`", name, "set")
         super().__setattr__(name, value)
 
@@ -193,7 +193,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
     @loss_scale_factor.setter
     def loss_scale_factor(self, factor):
         self._loss_scale_factor = factor
-        # Keras' constructor sets it before there are any.
+        # Keras' constructor sets it before the optimizers exist.
         for optimizer in getattr(self, "_inner_optimizers", ()):
             optimizer.loss_scale_factor = factor
 

@@ -212,7 +212,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     def _settings_for(self, variable):
         """Returns the settings of a table's rule and updates, which must stay unchanged."""
-        # Keras asks with the TensorFlow variable, whose name is a path.
+        # Keras passes the TensorFlow variable, whose name is a path.
         decays = self.weight_decay and self._use_weight_decay(variable.value)
         decay = self.weight_decay if decays else 0.0
         clipping = self.clipnorm, self.global_clipnorm, self.clipvalue
@@ -268,7 +268,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         if self._dense_of_step is None:
             super()._backend_reset_gradient_accumulators()
             return
-        # As for tables: what a variable has waits for its next gradient.
+        # As for tables: the sums of other variables wait for their next gradient.
         for sums in self.accumulated_gradients(self._dense_of_step):
             sums.assign(tf.zeros_like(sums.value))
 

@@ -97,7 +97,7 @@ class CountingFilter(AdmissionFilter):
 
     @property
     def max_entries(self):
-        # Further ones change nothing: the key is admitted.
+        # Further occurrences change nothing: the key is admitted.
         return self.filter_freq if self.count == "occurrences" else 1
 
     def constants(self):
@@ -107,7 +107,7 @@ class CountingFilter(AdmissionFilter):
         }
 
     def layout(self):
-        # Files of filters that count steps, which all did once, do not say so.
+        # Files of filters that count steps omit it, as the first version did.
         counts = {} if self.count == "steps" else {"count": self.count}
         return {**super().layout(), **counts}
 

@@ -65,7 +65,7 @@ class CBFFilter(CountingFilter):
                 "`false_positive_probability` must be in [2**-64, 0.5]. Received: "
                 f"false_positive_probability={false_positive_probability}"
             )
-        # The native filter takes its numbers as doubles, which are exact so far.
+        # The native filter reads its numbers as doubles, which are exact up to 2**53.
         most = min(2**self._counter_bits - 1, 2**53)
         if self.filter_freq > most:
             raise ValueError(

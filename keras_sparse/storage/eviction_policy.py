@@ -19,7 +19,7 @@ class EvictionPolicy:
     needs_ages = False  # whether the table must remember when rows had their last gradient
     ages_in_seconds = False  # whether these ages are seconds, rather than training steps
     needs_frequencies = False  # whether it must count the steps in which they had one
-    needs_limit = False  # whether it lets rows go that are more than the table's `max_rows` alone
+    needs_limit = False  # whether it evicts only rows beyond the table's `max_rows`
 
     def __init__(self, at_save=True):
         self.at_save = checks.boolean(at_save, "at_save")

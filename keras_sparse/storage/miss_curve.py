@@ -8,7 +8,7 @@ from keras_sparse.utils.plotting import import_pyplot
 
 # Of a row in the first tier, beside row and slots: bytes of its key, index and place in the order.
 _INDEX_BYTES = 20
-# What the tier gives away at once when it is full, and what it has then.
+# Fraction of a full tier that stays when it demotes rows.
 _KEPT_AT_LEAST = 15 / 16
 # Of the rows of a stream, in the printed table.
 _PRINTED_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
@@ -64,7 +64,7 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
     sample_rate = checks.fraction(sample_rate, "sample_rate")
     checks.boolean(verbose, "verbose")
     if checks.boolean(plot, "plot"):
-        import_pyplot()  # what is missing is said before the work, not after it
+        import_pyplot()  # raises for a missing package before the work
     touches, sampled = 0, []
     for keys in access_trace(ids, batch_size, ignore):
         touches += len(keys)

@@ -1,7 +1,7 @@
 import os
 
 import keras
-from keras.src.saving import serialization_lib  # nothing public tells of `safe_mode`
+from keras.src.saving import serialization_lib  # no public name reads `safe_mode`
 
 from keras_sparse import native
 from keras_sparse.distribute.ranks import launcher_environment
@@ -12,7 +12,7 @@ from keras_sparse.utils.byte_sizes import parse_bytes
 
 _DEFAULT_SIZE = 1 << 30
 _NO_LIMIT = 2**63 - 1
-# What the lower tiers need that are not in every build.
+# Libraries of the lower tiers that are not in every build.
 _NEEDS = {
     "LEVELDB": "libleveldb (Debian: libleveldb-dev)",
     "PMEM": "libpmem (Debian: libpmem-dev)",
@@ -67,7 +67,7 @@ class StorageOption:
     ):
         names = tuple(str(each) for each in StorageType)
         if storage_type not in names and not str(storage_type).startswith("HBM"):
-            # Those that this build may have.
+            # The types that this build may have.
             names = tuple(name for name in names if library.CUDA_VERSION or "HBM" not in name)
         remedy = "To keep cold rows on an SSD, use 'DRAM_SSDHASH'"
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type", remedy))
@@ -198,7 +198,7 @@ def check_storage(storage, input_dim):
 # Folders that a file from elsewhere may name for the tiers of its tables.
 VARIABLE = "KERAS_SPARSE_STORAGE_PATHS"
 
-# Those that this program has named itself: the texts, and what they led to at that time.
+# Paths that this program has named itself: the texts, and their targets at that time.
 _own_paths: set[str] = set()
 
 

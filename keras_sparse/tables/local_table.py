@@ -112,7 +112,7 @@ class LocalTable(HasSavedTable, NativeTable, Table):
                 came, versions = native.promote_rows([self], [keys[first : first + piece]])
             num_promoted += int(came[0])
             before, after = versions[0].numpy().tolist()
-            # The rows are still what they were loaded as.
+            # The rows are still as they were loaded.
             if self.loaded_state is not None and self.loaded_state.version == before:
                 self.loaded_state = dataclasses.replace(self.loaded_state, version=after)
         return num_promoted

@@ -260,7 +260,7 @@ class Table(Protocol):
         for piece in self.export_pieces(chunk_rows):
             yield piece.selected(with_ages, with_frequencies)
 
-    # What saving and serving ask beside these.
+    # For saving and serving.
 
     @property
     @abc.abstractmethod

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import size
 
-# Metrics whose variables are sums over samples, so that those of two ranks can be added.
+# Metrics whose variables are sums over samples, so that ranks can add them.
 _OF_SUMS = (
     keras.metrics.Sum,
     keras.metrics.Mean,
@@ -62,7 +62,7 @@ def average_metrics(model):
     states = gather_objects([np.asarray(v.value) for v in variables], "average_metrics.states")
     sums = [tf.constant(sum(of_ranks)) for of_ranks in zip(*states, strict=True)]
     with keras.StatelessScope(state_mapping=zip(variables, sums, strict=True)):
-        # Numbers that come from sums alone are now the same on all ranks, and so is their average.
+        # Results of sums alone are now equal on all ranks, and so is their average.
         results = {name: np.asarray(value) for name, value in model.get_metrics_result().items()}
     return average_over_ranks(results, _num_samples(metrics))
 

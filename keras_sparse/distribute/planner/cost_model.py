@@ -7,7 +7,7 @@ from keras_sparse.utils import checks
 
 _ID_BYTES = 8
 _LINE_BYTES = 64
-_UNLIMITED = 1e300  # bytes a second: what takes no time
+_UNLIMITED = 1e300  # bytes per second that take no time
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,7 +44,7 @@ class TablePlacement:
         """Returns the placement of a table that is sharded by rows over all ranks."""
         slices = []
         for rank in range(num_ranks):
-            # Of the keys 0 to rows - 1 those with key % num_ranks == rank.
+            # The keys below `rows` with key % num_ranks == rank.
             num_rows = None if table.is_dynamic else (table.rows - rank - 1) // num_ranks + 1
             slices.append(TableSlice(rank, 0, table.width, num_rows))
         return cls("row_wise", tuple(slices))

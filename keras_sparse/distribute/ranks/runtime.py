@@ -126,7 +126,7 @@ def _runtime():
     set_error_prefix(_prefix_of(runtime))
     explain_uncaught_errors(_prefix_of(runtime))
     take_gpu(runtime.local_rank(), runtime.local_size(), has_nccl=bool(runtime.nccl_built()))
-    stall_seconds()  # what is wrong with it shows here, before anything waits
+    stall_seconds()  # raises for a wrong value before anything waits
     return runtime
 
 

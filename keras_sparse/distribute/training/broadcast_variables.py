@@ -124,7 +124,7 @@ def broadcast_table(table, root_rank):
     if not is_root:
         table.set_initial_rows(initial_rows)
         native.restore(table, native.RuleHistory(*history))
-        table.saved_state = None  # nothing here is what this rank has saved
+        table.saved_state = None  # this rank has saved none of these rows
     for keys, records in broadcast_pieces(_records(table), root_rank, "broadcast_table.rows"):
         if not is_root:
             table.import_(keys, records)

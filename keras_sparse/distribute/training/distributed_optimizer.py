@@ -17,8 +17,8 @@ from keras_sparse.optimizers.support.step import check_gradients
 from keras_sparse.optimizers.support.step import DenseStep
 from keras_sparse.optimizers.support.step_count import optimizers_in
 
-# Optimizers take their numbers in their first step, which all ranks do together: they are the same
-# on all ranks, as names that Keras counts up need not be.
+# Optimizers receive their numbers in their first step, which all ranks make together. So numbers
+# agree on all ranks, whereas names that Keras counts up may differ.
 _numbers = itertools.count()
 
 
@@ -60,7 +60,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     def __init__(self, inner_optimizer, name=None):
         inner_optimizer = _check(keras.optimizers.get(inner_optimizer))
-        # The rate stands here for Keras alone, and is never asked for.
+        # Keras needs a rate here, but never reads it.
         super().__init__(0.0, name=name, loss_scale_factor=inner_optimizer.loss_scale_factor)
         self.inner_optimizer = inner_optimizer
         self._variables_built_on = None
@@ -157,7 +157,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             self._number = next(_numbers)
         return collective_name(f"keras_sparse.optimizer_{self._number}")
 
-    # What follows is the inner optimizer's.
+    # Delegated to the inner optimizer.
 
     @property
     def variables(self):
@@ -258,5 +258,5 @@ def squares_over_ranks(gradients, tables, name):
             squares[each.part.table].append(sum_of_squares(each.values))
     own = tf.stack([tf.add_n(squares[table]) for table in tables])
     (sums,) = collectives.sum_of([own], name)
-    collectives.keep_alive([sums])  # on a rank without a part nothing else may read them
+    collectives.keep_alive([sums])  # a rank without a part may not read them otherwise
     return dict(zip(tables, tf.unstack(sums), strict=True))

@@ -102,7 +102,7 @@ def shard(dataset, weigh_samples=False):
         return dataset
 
     def part_of_batch(*components):
-        # Datasets give the components of a tuple one by one.
+        # Datasets pass the components of a tuple separately.
         batch = components if type(spec) is tuple else components[0]
         num_samples = _num_samples(batch)
         begin, end = (r * num_samples // size() for r in (rank(), rank() + 1))

@@ -77,13 +77,13 @@ def find_changes(model, checkpoint):
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not optimizer.built:
-        optimizer.build(model.trainable_variables)  # which gives rows fresh slots: see loaded_step
+        optimizer.build(model.trainable_variables)  # rows receive fresh slots: see loaded_step
     tables = tables_of(model)
     if loaded_step(model) is None or any(
         each.loaded_state.number >= len(checkpoint.tables) for each in tables
     ):
         return None
-    with in_file_context(is_growing=True):  # one that has grown is not refused: it does not go on
+    with in_file_context(is_growing=True):  # a grown table raises no error but does not build on it
         loaders = [
             TableLoader(each, checkpoint.tables[each.loaded_state.number]) for each in tables
         ]
@@ -149,7 +149,7 @@ class _Changes:
                 loader.load_accumulated()
             for variable, kept in zip(self._tables, self._read(), strict=True):
                 native.apply_changes(variable, *kept)
-                del kept  # before those of the next one are read
+                del kept  # before the changes of the next table are read
             note_loaded(loaded, self._checkpoint.manifest.step)
         return CheckpointInfo.of(self._checkpoint, report)
 

@@ -91,7 +91,7 @@ class Follower:
         self._passed_by: set = set()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keras_sparse follow", daemon=True)
-        self._id = None  # of the manifest of what the model has
+        self._id = None  # of the manifest of the model's state
         self.step = None
         self.path = None
         self.error = None
@@ -116,7 +116,7 @@ class Follower:
         """Looks for a later state once and returns whether the model was updated."""
         found = self._folder.list()
         for saved in reversed(found):
-            # A training that went back to an earlier step has its last state there.
+            # A training that returned to an earlier step has its last state there.
             is_last = saved is found[-1]
             if self.step is not None and saved.step < self.step and not is_last:
                 return False
@@ -127,7 +127,7 @@ class Follower:
                 if manifest_id == self._id:
                     return False
                 self._bring_to(saved.path)
-            except FileNotFoundError:  # removed since it was listed, it or what it goes back to
+            except FileNotFoundError:  # it or its base was removed since it was listed
                 continue
             except CheckpointDamagedError as error:
                 self._passed_by.add(saved.path)
@@ -150,7 +150,7 @@ class Follower:
             return
         check_checkpoint(checkpoint, checkpoint.readers, self._verbose)
         with self._lock:
-            # Cut off, it leaves no state: then whatever is whole is loaded.
+            # An interrupted load leaves no state; the next whole one is loaded then.
             self._id = self.step = self.path = None
             load_checkpoint(self._model, path, verify=False, verbose=self._verbose)
 
@@ -159,7 +159,7 @@ class Follower:
             try:
                 self.look()
                 self.error = None
-            except Exception as error:  # the next look may go well: of a full disk, perhaps
+            except Exception as error:  # the next look may succeed, after a full disk for example
                 self.error = error
                 warnings.warn(
                     f"A model could not follow its training and will retry: {error!r}",

@@ -276,7 +276,7 @@ def _mark_loaded(loaded):
         versions, _ = native.snapshot_versions(variables)
         native.mark_saved(variables, versions)
     for variable, _, loader in loaded:
-        # Records that were made anew from those saved are not in its files.
+        # Files do not hold records that were converted from the saved ones.
         variable.saved_state = None
         variable.saved_files.add(loader.parts())
         source = loader.source()

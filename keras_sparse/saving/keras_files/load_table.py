@@ -26,7 +26,7 @@ class _Load:
 
     def __init__(self):
         self.is_checked = False
-        self.damage = None  # what is wrong with one of its tables
+        self.damage = None  # the damage of one of its tables
         self.failures = {}  # `id` of a variable or of an unbuilt layer: why it was not loaded
 
 
@@ -55,7 +55,7 @@ def load_table(table, store):
         ValueError: A table of the file is damaged, or `table` has another shape or kind.
     """
     variable = table_of(table).local
-    if isinstance(store, NamedStore):  # its rows come later
+    if isinstance(store, NamedStore):  # its rows are loaded later
         return
     if load_number(variable, store) or variable is None:
         return

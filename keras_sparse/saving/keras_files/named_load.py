@@ -204,7 +204,7 @@ class NamedLoad:
             report: What `load` has returned.
             path: Of the file, or of the checkpoint that it is in.
         """
-        # As Keras does, it takes what fits of an optimizer.
+        # As in Keras, the fitting variables of an optimizer are loaded.
         skipped = [p for p in self._skipped if not isinstance(self._saveables[p], _Optimizer)]
         if not skipped and not report.unused:
             return
@@ -306,7 +306,7 @@ class NamedLoad:
         """Returns the number in the file of each variable of an optimizer, or `None`."""
         variables, saved = self._saveables[path].variables, saved_variable_names(store)
         if saved is None:
-            # In a file of an earlier version they go by their order, if all dense layers do.
+            # Files of earlier versions match by order, if all dense layers do.
             dense = [
                 each
                 for each, probe in self._probes.items()

@@ -74,7 +74,7 @@ def _write_distributed(table, store):
 
 
 def _go_through(pieces):
-    # An error of these is one on all ranks, which all go on from to what comes next.
+    # Their errors are raised on all ranks, which then continue together.
     with contextlib.suppress(Exception):
         for _ in pieces:
             pass
@@ -87,7 +87,7 @@ def _pieces(table, description):
 
 def _write(table, pieces, entries, store):
     writer = ChunkWriter(store, check_written)
-    # Right before the first piece: the ages of all are those of that moment.
+    # Right before the first chunk, because all ages refer to that moment.
     ages_clock = seconds_now() if table.metadata.ages == "seconds" else None
     progress = Progress(table.num_rows, "thousand rows", 1000)
     chunks, metadata = writer.put_rows(pieces, table.metadata.names, progress)
