@@ -140,7 +140,7 @@ def test_names_what_is_wrong_with_its_arguments():
     built.build()
     with pytest.raises(ValueError, match="`embeddings` must hold layers that are not built"):
         DistributedEmbedding([built])
-    with pytest.raises(ValueError, match="`inputs` must be a list with an entry an input, 1"):
+    with pytest.raises(ValueError, match="`inputs` must be a list with one entry per input, 1"):
         DistributedEmbedding([embedding(5, 2)])([tf.constant([1])] * 2)
     with pytest.raises(ValueError, match=r"`inputs` must be a dict with the keys \['user'\]"):
         DistributedEmbedding({"user": embedding(5, 2)})({"item": tf.constant([1])})

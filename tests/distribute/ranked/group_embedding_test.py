@@ -79,7 +79,7 @@ def test_config_makes_the_same_layer(mode):
 
 
 def test_refuses_places_beside_localized_and_other_modes():
-    with pytest.raises(ValueError, match='`strategy` must not be given with `mode="localized"`'):
+    with pytest.raises(ValueError, match='`strategy` must be left out with `mode="localized"`'):
         GroupEmbedding(tables(), "localized", strategy="basic")
     with pytest.raises(ValueError, match="`mode` must be one of"):
         GroupEmbedding(tables(), "distributed")
