@@ -6,7 +6,7 @@ import griffe
 
 # What griffe does not know as a section of its own.
 _HEADING = re.compile(r"^(Call arguments|Example|Input shape|Output shape):", re.MULTILINE)
-_CALL_ARGUMENTS = re.compile(r"^\*\*Call arguments:\*\*\n((?: {4}.*\n?)+)", re.MULTILINE)
+_LISTED = re.compile(r"^\*\*(Call arguments|Args):\*\*\n((?: {4}.*\n?)+)", re.MULTILINE)
 _ARGUMENTS = re.compile(r"^Args:\n(?:(?: {4}.*)?(?:\n|\Z))+", re.MULTILINE)
 # `a, b: Integers.`, with the lines that go on with it.
 _SHARED = re.compile(r"^ {4}(\*{0,2}\w+(?:,\s+\*{0,2}\w+)+):(.*(?:\n {5,}.*)*)", re.MULTILINE)
@@ -19,17 +19,28 @@ class KerasDocstrings(griffe.Extension):
     def on_object(self, *, obj, **kwargs):
         """Is called by griffe for every module, class, function and attribute."""
         if obj.docstring is not None:
-            obj.docstring.value = as_markdown(obj.docstring.value)
+            docstring = obj.docstring.value
+            if _inherits_arguments(obj):
+                docstring = re.sub(r"(?m)^Args:$", "\n**Args:**", docstring)
+            obj.docstring.value = as_markdown(docstring)
+
+
+def _inherits_arguments(obj):
+    """Returns whether a class takes the arguments of a class elsewhere, which griffe misses."""
+    is_plain_class = obj.is_class and not any(
+        "dataclass" in str(each.value) for each in obj.decorators
+    )
+    return is_plain_class and "__init__" not in obj.members
 
 
 def as_markdown(docstring):
-    """Fences doctests, gives each argument a line of its own, and makes Keras' own sections bold
+    """Fences doctests, gives each argument its own line, and makes Keras' own sections bold
     paragraphs and lists.
     """
     docstring = _ARGUMENTS.sub(lambda match: _SHARED.sub(_for_each, match[0]), docstring)
     docstring = _DOCTEST.sub(_fenced, docstring)
     docstring = _HEADING.sub(r"\n**\1:**", docstring)
-    return _CALL_ARGUMENTS.sub(lambda match: _listed(match[1]), docstring)
+    return _LISTED.sub(lambda match: _listed(match[1], match[2]), docstring)
 
 
 def _for_each(match):
@@ -41,6 +52,6 @@ def _fenced(match):
     return f"\n{indent}```pycon\n{match[0].rstrip()}\n{indent}```\n"
 
 
-def _listed(arguments):
-    items = re.sub(r"^ {4}(\w+):", r"- `\1`:", arguments, flags=re.MULTILINE)
-    return f"**Call arguments:**\n\n{items}"
+def _listed(heading, arguments):
+    items = re.sub(r"^ {4}(\*{0,2}\w+):", r"- `\1`:", arguments, flags=re.MULTILINE)
+    return f"**{heading}:**\n\n{items}"

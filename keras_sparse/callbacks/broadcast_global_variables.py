@@ -7,20 +7,20 @@ from keras_sparse.utils import checks
 
 
 class BroadcastGlobalVariables(keras.callbacks.Callback):
-    """Lets training begin with the same weights on all ranks.
+    """Copies the weights of one rank to all ranks when training begins.
 
-    When training first begins, the variables of the model and of its optimizer get the values of
-    one rank, as `keras_sparse.distribute.broadcast_variables` gives them, and the vocabulary of
-    each `IntegerLookup` becomes that rank's. Ranks with the same seed,
-    or that have loaded the same file, begin alike anyway. A callback that loads weights on one rank
-    alone must come before this one.
+    At the start of the first training, the variables of the model and of its optimizer receive the
+    values of one rank, as with `keras_sparse.distribute.broadcast_variables`. Each `IntegerLookup`
+    receives the vocabulary of that rank. Ranks with the same seed, or that have loaded the same
+    file, start alike without this callback. Place callbacks that load weights on one rank alone
+    before this one.
 
     Args:
-        root_rank: Integer. Whose values to take. Defaults to 0.
+        root_rank: Integer. The rank to copy from. Defaults to 0.
 
     Raises:
-        ValueError: When training begins, if the model is not built: its weights would first be
-            there within the first step, which ranks would make from different ones.
+        ValueError: When training begins, if the model is not built. Its weights would be created
+            within the first step, with different values on each rank.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
@@ -41,7 +41,7 @@ class BroadcastGlobalVariables(keras.callbacks.Callback):
         check_built(self.model, "BroadcastGlobalVariables", purpose)
         optimizer = self.model.optimizer
         if optimizer is not None and not optimizer.built:
-            # What the first step would do. Tables get their slots here.
+            # As the first step would: tables receive their slots here.
             optimizer.build(self.model.trainable_variables)
         slots = [] if optimizer is None else optimizer.variables
         broadcast_variables([*self.model.variables, *slots], self.root_rank)

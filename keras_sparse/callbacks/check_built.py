@@ -12,6 +12,6 @@ def check_built(model, callback, purpose):
     if not model.built:
         raise ValueError(
             f"{error_prefix()}{callback} must be given to a built model, so that {purpose}. Call "
-            "the model on a batch before `fit`, or give a Sequential one its `keras.Input`. "
+            "the model on a batch before `fit`, or add a `keras.Input` to a Sequential model. "
             f"Received: unbuilt model '{model.name}'"
         )

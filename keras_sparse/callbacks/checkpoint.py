@@ -32,58 +32,69 @@ from keras_sparse.utils import checks
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Saves checkpoints while a model trains, and goes on from the last one.
+    """Saves checkpoints during training and resumes from the latest one.
 
-    Checkpoints are folders `step-000001000` below `path`, deltas `step-000001100-delta`, named
-    after the optimizer's steps, and `step-000001000-2` the second of a step. The callback's first
-    training loads the last one there, if that is ahead of the model, and goes on with the batch
-    after it; so the same script, run again, goes on where it was cut off. If that training was
-    finished, `fit` makes no step, with a warning. A damaged checkpoint is put aside under a name
-    with `.damaged`, and the one before it is loaded.
+    Checkpoints are folders `step-000001000` inside `path`, and deltas are folders
+    `step-000001100-delta`. The number is the optimizer's step; a second checkpoint of a step is
+    `step-000001000-2`. The first training with the callback loads the latest checkpoint or delta if
+    it is ahead of the model, and continues with the batch after it. So the same script, run again,
+    resumes where it stopped. If that training had already completed, `fit` warns and returns
+    without a step. A damaged checkpoint is renamed to end in `.damaged`, and the one before it is
+    loaded.
 
-    To train a model further on new data, give each run a `path` of its own and the one before as
-    `begin_from`; the guide's page on daily training has the script.
+    To train on new data, give each run its own `path` and the previous one as `begin_from`; the
+    guide "Train on each day's data" shows the script.
 
-    The batches that were trained on are taken from the data once more, and passed over: no step,
-    and no other callback, sees them. What is trained then is bit for bit what it would have been,
-    if the data gives the same batches again. An order that is drawn anew for each epoch, as
-    `shuffle` of `tf.data` and of `fit` do, is another one in a new process: the callback warns if
-    it sees such a `shuffle`, and the guide's page on checkpoints says how to draw the order from
-    the number of the epoch. Metrics of the epoch are those of its rest.
+    A resumed training reads the batches that were already trained on once more and skips them: no
+    step and no other callback sees them. The result is bit for bit that of an uninterrupted
+    training if the data gives the same batches again. An order that is drawn anew in each epoch, as
+    by `shuffle` of `tf.data` and of `fit`, differs in a new process: the callback warns
+    if it sees such a `shuffle`, and the guide "Resume in the middle of an epoch" shows how to draw
+    the order from the epoch number. Metrics of a resumed
+    epoch cover the rest of the epoch.
 
-    The model must be built, as a functional one is: call one of your own class on a batch before
-    `fit`, with which a run that goes on has variables to load.
+    The model must be built before `fit`, as a functional model is. Call a model of your own class
+    on one batch first.
 
-    On several ranks each of them has the callback, with a `path` that all see; rank 0 says what is
-    loaded, saved and removed. Another number of ranks can go on.
+    On several ranks, pass the callback to `fit` on all ranks with a `path` that all ranks see. Rank
+    0 decides what is loaded, saved and removed. A training can resume on another number of ranks.
 
     Args:
-        path: Folder for the checkpoints, made if it is not there.
-        every_steps: Integer: a checkpoint is saved when the optimizer's steps come to a multiple of
-            it. Defaults to `None`, at the end of each epoch. What is left is saved at the end.
-        keep: Integer: how many checkpoints stay; older ones are removed, with their deltas.
-            Defaults to `None`, all.
-        delta_every: Integer: a delta is saved when the steps come to a multiple of it, for the
-            first time a checkpoint, and so if the model was saved elsewhere in between. Defaults to
-            `None`, no deltas.
-        resume: Boolean. Whether to go on from what is at `path`. `False` refuses a folder with
-            checkpoints in it. Defaults to `True`.
-        verbose: Boolean. Whether to show a bar where saving, or passing batches over, takes long.
-            Defaults to `True`.
-        skip_batches: Boolean. Whether a training that goes on passes over the batches that it has
-            had: those of its epoch, and where epochs go on in the data, as with `steps_per_epoch`,
-            all before it too. `False` for data that begins by itself with the batch `first_batch`,
-            or that has no beginning, as a stream. Epochs end where they would have ended in either
-            case. Defaults to `True`.
-        links: As of `keras_sparse.saving.save_checkpoint`, for deltas too. Defaults to `True`.
+        path: Folder of the checkpoints; created if missing.
+        every_steps: Integer. Saves a checkpoint each time the optimizer's steps reach a multiple of
+            it, and at the end of training if anything changed since. Defaults to `None`: at the end
+            of each epoch.
+        keep: Integer. Number of checkpoints to keep; older ones are removed with their deltas.
+            Defaults to `None`: all.
+        delta_every: Integer below `every_steps`. Saves a delta each time the optimizer's steps
+            reach a multiple of it. If there is no base in `path`, for the first save or after the
+            model was saved elsewhere, a checkpoint is saved instead. Defaults to `None`: no deltas.
+        resume: Boolean. Whether to resume from the checkpoints in `path`. If `False`, a folder with
+            checkpoints raises `ValueError`. Defaults to `True`.
+        verbose: Boolean. Whether to show a progress bar if saving or skipping batches takes long,
+            and to print where training resumes. Defaults to `True`.
+        skip_batches: Boolean. Whether a resumed training skips the batches that it has trained on:
+            those of its epoch and, if the data continues over epochs, as with `steps_per_epoch`,
+            all batches before. Pass `False` for data that starts at the batch `first_batch` by
+            itself, or that has no start, such as a stream. Epochs end at the same batch in both
+            cases. Defaults to `True`.
+        links: Boolean. Whether checkpoints and deltas hard-link the files of unchanged rows. If
+            `False`, each checkpoint writes all rows, so that no file contains rows that were erased
+            before. Defaults to `True`.
         begin_from: Path of a checkpoint, or of a folder to use its latest one. The model is loaded
-            from it while `path` has no checkpoint. Epochs and batches count from 0, and steps from
-            the loaded one. Defaults to `None`: training begins with the model as it is.
+            from it while `path` has no checkpoint. Epochs and batches then count from 0, and steps
+            continue from the loaded one. Defaults to `None`: training begins with the model as it
+            is.
 
     Attributes:
-        first_batch: Integer. The batch that data must start with if `skip_batches` is `False`,
-            counted from the start of the data: 0, or the one after those that were trained on.
-            It can be read before `fit` and while `fit` runs, and is 0 once the data starts anew.
+        first_batch: Integer. The batch that the data must start with if `skip_batches=False`,
+            counted from the start of the data: 0, or the batch after those that were trained on. It
+            can be read before and during `fit`, and is 0 once the data starts again.
+
+    Raises:
+        ValueError: An argument is out of its range; `delta_every` is not below `every_steps`; or
+            `begin_from` is `path` or in it. When training begins, if the model has no optimizer, or
+            is not built with `resume=True` or `begin_from`.
 
     Example:
     >>> import tempfile
@@ -119,8 +130,9 @@ class Checkpoint(keras.callbacks.Callback):
             self.begin_from = pathlib.Path(checks.local_path(begin_from, "begin_from")).absolute()
             if self.path.absolute() in (self.begin_from, self.begin_from.parent):
                 raise ValueError(
-                    "`begin_from` must be in another folder than `path`, whose checkpoints are of "
-                    f"this training. Received: path='{path}', begin_from='{begin_from}'"
+                    "`begin_from` must be in another folder than `path`, which holds the "
+                    f"checkpoints of this training. Received: path='{path}', "
+                    f"begin_from='{begin_from}'"
                 )
         if every_steps is not None and delta_every is not None and delta_every >= every_steps:
             raise ValueError(
@@ -132,9 +144,9 @@ class Checkpoint(keras.callbacks.Callback):
         self._epoch = 0
         self._batch = 0  # how many of the epoch were trained on
         self._position: Any = None  # a `DataPosition` while a training runs
-        self._batch_position: Any = None  # the one after the last batch
+        self._batch_position: Any = None  # the position after the last batch
         self._checkpoint_step = 0
-        self._saved: Any = None  # what `_state` was at the last checkpoint or delta
+        self._saved: Any = None  # `_state` at the last checkpoint or delta
         self._saved_path: Any = None
         self._first_batch: Any = None
 
@@ -162,8 +174,9 @@ class Checkpoint(keras.callbacks.Callback):
             self._folder.check_seen(saved)
         if saved and not self.resume:
             raise ValueError(
-                "`path` must be a folder without checkpoints if `resume` is off. Give another "
-                f"one, or remove them. Received: path='{self.path}' with {len(saved)} checkpoints"
+                "`path` must be a folder without checkpoints if `resume` is off. Use another "
+                f"folder, or remove the checkpoints. Received: path='{self.path}' with "
+                f"{len(saved)} checkpoints"
             )
         self._saved = None
         self._batch, self._position, self._batch_position = 0, DataPosition(self.model), None
@@ -178,20 +191,20 @@ class Checkpoint(keras.callbacks.Callback):
     def _check_first_batch(self, told):
         if told not in (None, self._first_batch):
             raise RuntimeError(
-                "`first_batch` must be that of the checkpoint that the training goes on from. Let "
-                "the callback load it, and run again if one was put aside. Received: "
-                f"first_batch={told}, training goes on with {self._first_batch}"
+                "`first_batch` must match the checkpoint that training resumes from. Let the "
+                "callback load that checkpoint, and run again if a damaged one was renamed. "
+                f"Received: first_batch={told}, training resumes with {self._first_batch}"
             )
 
     def _begin(self, saved):
-        """Loads the checkpoint that the training begins or goes on from, if there is one."""
+        """Loads the checkpoint that training resumes or begins from, if there is one."""
         if saved and self._is_ahead(saved[-1]):
             if not self._is_first:
                 raise ValueError(
-                    "Checkpoint must be given to a model that is as far as the checkpoints at "
-                    "`path`; a model that was compiled again counts its steps anew. Give another "
-                    f"callback and folder. Received: path='{self.path}' with a checkpoint of step "
-                    f"{saved[-1].step}, model at step {self._step()}"
+                    "Checkpoint must be given to a model with at least the steps of the "
+                    "checkpoints at `path`; a model that was compiled again counts its steps "
+                    f"anew. Use a new callback and folder. Received: path='{self.path}' with a "
+                    f"checkpoint of step {saved[-1].step}, model at step {self._step()}"
                 )
             self._resume(saved)
         elif self._is_first and saved:
@@ -203,7 +216,7 @@ class Checkpoint(keras.callbacks.Callback):
                 print(f"Beginning from {info.path}")
 
     def _is_ahead(self, saved):
-        """Returns whether a `SavedStep` is of more steps than the model has had."""
+        """Returns whether a `SavedStep` has more steps than the model."""
         if saved.step != self._step():
             return saved.step > self._step()
         return _training_of(saved).get("accumulated", 0) > self._accumulated()
@@ -212,10 +225,10 @@ class Checkpoint(keras.callbacks.Callback):
         batch = _training_of(last).get("batch", 0)
         if rank() == 0 and batch and loaded_step(self.model) == last.step:
             warnings.warn(
-                "Checkpoint must load a checkpoint itself to go on in the middle of an epoch: this "
-                "`fit` begins with the first batch. Leave the loading to the callback, or give new "
-                f"data another `path` and `begin_from='{self.path}'`. Received: a model that was "
-                f"loaded from {last.path}, saved after {batch} batches of an epoch",
+                "Checkpoint must load a checkpoint itself to resume in the middle of an epoch: "
+                "this `fit` begins with the first batch. Leave the loading to the callback, or "
+                f"pass another `path` and `begin_from='{self.path}'` for new data. Received: a "
+                f"model that was loaded from {last.path}, saved after {batch} batches of an epoch",
                 stacklevel=4,
             )
 
@@ -234,9 +247,11 @@ class Checkpoint(keras.callbacks.Callback):
             except (CheckpointDamagedError, FileNotFoundError) as error:
                 if rank() == 0:
                     self._folder.put_aside(last.path)
-                warnings.warn(f"A checkpoint was put aside: {error}", stacklevel=2)
+                warnings.warn(
+                    f"A checkpoint was renamed to end in `.damaged`: {error}", stacklevel=2
+                )
                 continue
-            # Errors from here on are of the model, and no reason to go further back.
+            # Later errors concern the model, so an older checkpoint would not help.
             info = self._load(last.path, verify=False)
             self._go_to(info.training)
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does
@@ -247,8 +262,8 @@ class Checkpoint(keras.callbacks.Callback):
             return
         if not saved:
             raise RuntimeError(
-                "Checkpoint must find a whole checkpoint to go on from. All were damaged and have "
-                "been put aside; train again to begin anew, or bring one back. Received: "
+                "Checkpoint must find a whole checkpoint to resume from. All were damaged and "
+                "renamed; train again to start anew, or restore one. Received: "
                 f"path='{self.path}'"
             )
 
@@ -256,10 +271,10 @@ class Checkpoint(keras.callbacks.Callback):
         epochs = (self.params or {}).get("epochs", math.inf)
         if rank() == 0 and self._epoch >= epochs:
             warnings.warn(
-                "`path` must be of a training that is not finished: `fit` makes no step. To train "
-                "on new data, give another `path` and "
-                f"`begin_from='{self.path}'`; to train for longer, more `epochs`. Received: "
-                f"{last.path} after epoch {self._epoch}, epochs={epochs}",
+                "`path` must belong to an unfinished training: `fit` returns without a step. To "
+                f"train on new data, pass another `path` and `begin_from='{self.path}'`; to "
+                f"train longer, pass more `epochs`. Received: {last.path} after epoch "
+                f"{self._epoch}, epochs={epochs}",
                 stacklevel=4,
             )
         elif self.verbose and rank() == 0:
@@ -276,8 +291,8 @@ class Checkpoint(keras.callbacks.Callback):
             self._warn_of_random_order(position)
         elif self._batch:
             warnings.warn(
-                "Checkpoint must be given to Keras' own `fit` to go on in the middle of an epoch. "
-                f"All batches of epoch {self._epoch + 1} come again",
+                "Checkpoint must be given to Keras' own `fit` to resume in the middle of an "
+                f"epoch. All batches of epoch {self._epoch + 1} are trained again",
                 stacklevel=2,
             )
             self._batch = 0
@@ -312,7 +327,7 @@ class Checkpoint(keras.callbacks.Callback):
             self._save(is_delta=True)
 
     def on_epoch_end(self, epoch, logs=None):
-        if not self._is_cut_off():  # or the next training goes on in it
+        if not self._is_cut_off():  # or the next training resumes in it
             self._epoch, self._batch = epoch + 1, 0
         if self.every_steps is None:
             self._save()
@@ -325,7 +340,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._position = None  # it has the data
 
     def _is_cut_off(self):
-        """Returns whether training was told to stop before all batches of the epoch were taken."""
+        """Returns whether training was stopped before the last batch of the epoch."""
         num_batches = self._num_batches()
         if num_batches is None:
             num_batches = math.inf if self._position.is_known else 0
@@ -372,15 +387,15 @@ class Checkpoint(keras.callbacks.Callback):
         return training if position is None else {**training, "position": position}
 
     def _num_batches(self):
-        """Returns how many batches an epoch has, `None` if that is not known."""
-        return (self.params or {}).get("steps")  # a loop of one's own may give no parameters
+        """Returns the number of batches of an epoch, or `None` if unknown."""
+        return (self.params or {}).get("steps")  # a custom loop may pass no parameters
 
     def _is_saved(self):
         """Returns whether all ranks are as they were saved: the same on all."""
         return all(gather_objects(self._saved == self._state(), "checkpoint.is_saved"))
 
     def _state(self):
-        """The optimizer's updates, the steps since the last one, and the versions of tables."""
+        """Returns the optimizer's steps, accumulated steps, and versions of the tables."""
         tables = tables_of(self.model)
         versions = native.snapshot_versions(tables)[0].numpy().tolist() if tables else []
         return self._step(), self._accumulated(), versions
@@ -395,7 +410,7 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def _training_of(saved):
-    """Returns what the callback has saved beside a model; nothing if that is damaged."""
+    """Returns the training dict of a saved step, or an empty dict if it is damaged."""
     try:
         return CheckpointInfo.read(saved.path).training
     except (FileNotFoundError, ValueError):
@@ -403,10 +418,10 @@ def _training_of(saved):
 
 
 def _position_of(training):
-    """Returns the position of the next batch; a version that did not know it saved `batch`."""
+    """Returns the position of the next batch; older versions saved only `batch`."""
     return training.get("position", training.get("batch", 0))
 
 
 def _passed_multiple(number, before, now):
-    """Returns whether a multiple of a number, if there is one, is after `before` up to `now`."""
+    """Returns whether a multiple of `number` is in `(before, now]`."""
     return number is not None and now // number > before // number

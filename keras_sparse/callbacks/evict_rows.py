@@ -7,19 +7,19 @@ from keras_sparse.utils import checks
 
 
 class EvictRows(keras.callbacks.Callback):
-    """Lets the rows of a model's tables go that their eviction policies name, as it trains.
+    """Evicts rows during training according to each table's policy.
 
     Args:
-        every: `"epoch"`, for the end of each epoch, or an integer: in training steps, how often.
-            Steps count from the optimizer's first one, whose number is saved with the model, so
-            that a model that trains on from a file evicts at the same steps. Where
-            `steps_per_execution` passes over such a step, rows go at the end of the execution.
-            Defaults to `"epoch"`.
-        verbose: 0 or 1. With 1 a line is printed for each table. Of several ranks each has rows of
-            its own, and prints lines that name it. Defaults to 0.
+        every: `"epoch"` or integer. Evicts at the end of each epoch, or each time the training
+            steps reach a multiple of the integer. Steps count from the first step of the optimizer,
+            and their number is saved with the model, so a resumed training evicts at the same
+            steps. With `steps_per_execution`, rows are evicted at the end of the execution that
+            contains such a step. Defaults to `"epoch"`.
+        verbose: 0 or 1. With 1, prints one line per table. On several ranks, each rank prints the
+            lines of its own rows with its number. Defaults to 0.
 
     Raises:
-        ValueError: When training begins, if no table of the model has a policy.
+        ValueError: When training begins, if no table of the model has an eviction policy.
 
     Example:
     >>> ids = keras.Input((2,), dtype="int64")
@@ -47,14 +47,15 @@ class EvictRows(keras.callbacks.Callback):
         if not self._tables():
             check_built(self.model, "EvictRows", "its tables are known")
             raise ValueError(
-                "EvictRows must be given to a model with an eviction policy. Give a dynamic layer "
-                "one: Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). "
-                f"Received: model '{self.model.name}' without any"
+                "EvictRows must be given to a model with an eviction policy. Give a dynamic "
+                "layer a policy: Embedding(None, ..., "
+                "eviction=keras_sparse.GlobalStepEvict(100_000)). Received: model "
+                f"'{self.model.name}' without a policy"
             )
         self._seen = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        if self._seen is None:  # by now a checkpoint to go on from is loaded
+        if self._seen is None:  # a checkpoint to resume from is loaded by now
             self._seen = self._step()
 
     def on_train_batch_end(self, batch, logs=None):

@@ -13,22 +13,31 @@ from keras_sparse.utils import checks
 
 
 class TensorBoard(keras.callbacks.TensorBoard):
-    """Writes logs for TensorBoard as Keras' callback does, of models with tables too.
+    """Writes TensorBoard logs as Keras' callback does, also for models with tables.
 
-    `histogram_freq` writes histograms of a sample of each table's rows. `embeddings_freq` writes
-    rows and labels for the projector, which reads them from `log_dir`. On several ranks each rank
-    writes the rows that it owns: give each a `log_dir` of its own, or the callback to rank 0 alone.
+    `histogram_freq` writes histograms of a sample of the rows of each table. `embeddings_freq`
+    writes rows and labels for the projector, which reads them from `log_dir`. On several ranks,
+    each rank writes the rows that it owns: give each rank a `log_dir` of its own, or pass the
+    callback on rank 0 alone.
 
     Args:
-        log_dir: Folder. Defaults to `"logs"`.
-        table_rows: Integer: the most rows of a table in a histogram and, without `labels`, in the
-            projector. A static table is sampled at equal distances; of a dynamic one these are the
-            rows that `export` yields first, which those of the first tier are. Defaults to 10,000.
-        labels: Dict from the name of a layer, of a table in it, or from a table's path, to a dict
-            from keys to labels: the projector shows these rows of the table, and a sample of the
-            other tables, whose labels are the keys. Defaults to `None`: a sample of all tables.
-        **kwargs: As of `keras.callbacks.TensorBoard`, but for `embeddings_metadata`, in whose place
-            `labels` is.
+        log_dir: Folder of the event files. Defaults to `"logs"`.
+        table_rows: Integer. Largest number of rows of a table in a histogram and, without `labels`,
+            in the projector. A static table is sampled at equal distances. A dynamic table gives
+            the rows that `export` yields first, which are rows of the first tier. Defaults to
+            10,000.
+        labels: Dict from the name of a layer, the name of a table in a layer, or the path of a
+            table to a dict from keys to labels. The projector shows these rows of the table, and
+            samples of the other tables labelled by their keys. Defaults to `None`: samples of all
+            tables.
+        **kwargs: `histogram_freq`, `write_graph`, `write_images`, `write_steps_per_second`,
+            `update_freq`, `profile_batch` and `embeddings_freq` of `keras.callbacks.TensorBoard`.
+            Use `labels` instead of its `embeddings_metadata`.
+
+    Raises:
+        TypeError: `labels` is not a dict of dicts.
+        ValueError: `embeddings_metadata` is given. When training begins, if `labels` names no layer
+            or table of the model, or an id outside a static table.
 
     Example:
     >>> import tempfile
@@ -43,9 +52,9 @@ class TensorBoard(keras.callbacks.TensorBoard):
     def __init__(self, log_dir="logs", table_rows=10_000, labels=None, **kwargs):
         if kwargs.get("embeddings_metadata") is not None:
             raise ValueError(
-                "`embeddings_metadata` must be left out: tables are labelled by key. Give "
-                '`labels={"layer": {key: "label"}}`. Received: embeddings_metadata='
-                f"{kwargs['embeddings_metadata']!r}"
+                "`embeddings_metadata` must be left out: tables are labelled by key. Pass "
+                '`labels={"layer": {key: "label"}}`. Received: '
+                f"embeddings_metadata={kwargs['embeddings_metadata']!r}"
             )
         super().__init__(log_dir, **kwargs)
         self.table_rows = checks.positive(table_rows, "table_rows")
@@ -65,8 +74,8 @@ class TensorBoard(keras.callbacks.TensorBoard):
             names |= {*getattr(getattr(layer, "templates", None), "names", ())}
         if unknown := sorted(self.labels.keys() - names):
             raise ValueError(
-                f"`labels` must name layers or tables of the model, some of {sorted(names)}. "
-                f"Received: {unknown}"
+                f"`labels` must name layers or tables of the model: {sorted(names)}. Received: "
+                f"{unknown}"
             )
         for table in tables:
             for name in _names_of(table) & self.labels.keys():

@@ -18,7 +18,7 @@ _OF_ROWS = ("_rows", "_bytes", "_hit_rate")
 
 
 class MonitoredTable:
-    """A table, and what it was when it was last looked at.
+    """Remembers the statistics of a table at the last look.
 
     Args:
         table: `LocalTable`.
@@ -49,14 +49,14 @@ class MonitoredTable:
         self._before = step, time.monotonic(), self.began
 
     def look(self, step):
-        """Returns statistics of the last look and of now, and the charts of what was in between."""
+        """Returns the previous and current statistics, and the charts between the two."""
         before_step, seconds, before = self._before
         self._before = now_step, now_seconds, now = step, time.monotonic(), self.table.stats()
         charts = tensorboard_charts(before, now, now_step - before_step, now_seconds - seconds)
         return before, now, {name: each for name, each in charts.items() if self._shows(name, each)}
 
     def _shows(self, name, number):
-        """Whether a chart has been, or is now, another than that of a table at rest."""
+        """Returns whether a chart has ever differed from that of a table at rest."""
         if number is not None and number != self._at_rest[name]:
             self._shown.add(name)
         return name in self._shown
@@ -69,37 +69,41 @@ def _counting_anew(stats):
 
 
 class TierStats(keras.callbacks.Callback):
-    """Writes what is in the tiers of a model's tables, and what they do, to TensorBoard.
+    """Writes the statistics of the tiers of each table to TensorBoard.
 
-    Of each table there are a few charts, and of them those that have something to show: what is
-    constant from the beginning of training is left out, but for rows, bytes and hit rates of
-    dynamic tables. They are `<variable path>/<chart>`, and each begins with the name of its tier
-    (`DRAM`, `SSDHASH`, ...):
+    Each table has a few charts, named `<variable path>/<chart>`. Charts that stay constant from the
+    start of training are left out, except rows, bytes and hit rates of dynamic tables. Chart names
+    begin with the tier (`DRAM`, `SSDHASH`, ...):
 
-    - `DRAM_rows` and `DRAM_bytes`, which are in it;
-    - `DRAM_hit_rate`: of the ids that it was asked for, the part that it had;
-    - `DRAM_hits_per_step`;
-    - `SSDHASH_read_bytes_per_second` and `SSDHASH_write_bytes_per_second`, of a lower tier.
+    - `DRAM_rows` and `DRAM_bytes`: rows in the tier, and bytes of everything in it;
+    - `DRAM_hit_rate`: fraction of the requested rows that the tier had;
+    - `DRAM_hits_per_step`: requested rows that the tier had, per step;
+    - `SSDHASH_read_bytes_per_second` and `SSDHASH_write_bytes_per_second`: rows read from and
+      written to a lower tier.
 
-    Beside them are `waited_seconds_per_step`, which steps stood still for lower tiers, and of
-    lookups that `keras_sparse.data.prefetch_lookups` has staged `prefetch_used_rate`,
-    `prefetch_waited_seconds_per_step` and `prefetch_hidden_seconds_per_step`. Rates are those since
-    the last writing, evaluation in between included. The axis is training steps.
+    `waited_seconds_per_step` is the time that a step waited for lower tiers. For lookups staged by
+    `keras_sparse.data.prefetch_lookups` there are `prefetch_used_rate`,
+    `prefetch_waited_seconds_per_step` and `prefetch_hidden_seconds_per_step`. Rates cover the time
+    since the last write, including evaluation. The horizontal axis is the training step.
 
     Args:
-        log_dir: Folder for the event files, made if it is not there. It may be that of
-            `keras.callbacks.TensorBoard`. `None` for none, with `verbose=1`. Of several ranks,
-            rank `r` of `n` writes what is true of its part of each table to the folder
-            `rank-r-of-n` in it, which TensorBoard shows as a run of that name.
-        update_freq: `"epoch"`, or an integer: how many training steps lie between two writings, at
-            least. Reading the numbers waits for rows on their way to lower tiers. Defaults to
-            `"epoch"`.
-        verbose: 0 or 1. Whether to print, at the end of training, a line for each table with lower
-            tiers, their rows and their hit rates in it, and one for each table whose lookups were
-            staged. Defaults to 0.
-        counters: Boolean. Whether to write all numbers of `EmbeddingVariable.stats` as well, as
-            `<variable path>/<name>`, `<variable path>/<tier>/<name>` and
-            `<variable path>/prefetch/<name>`, constant or not. Defaults to `False`.
+        log_dir: Folder of the event files; created if missing. It may be the folder of
+            `keras.callbacks.TensorBoard`. On several ranks, rank `r` of `n` writes the statistics
+            of its part of each table to the folder `rank-r-of-n` inside it, which TensorBoard shows
+            as a run of that name. `None` writes no files and needs `verbose=1`.
+        update_freq: `"epoch"` or integer. Writes at the end of each epoch, or after at least this
+            number of training steps. Reading the statistics waits for rows on their way to lower
+            tiers. Defaults to `"epoch"`.
+        verbose: 0 or 1. With 1, prints at the end of training one line for each table with lower
+            tiers, with their rows and hit rates, and one line for each table with staged lookups.
+            Defaults to 0.
+        counters: Boolean. Whether to write all numbers of `EmbeddingVariable.stats` too, constant
+            or not, as `<variable path>/<name>`, `<variable path>/<tier>/<name>` and
+            `<variable path>/prefetch/<name>`. Defaults to `False`.
+
+    Raises:
+        ValueError: `log_dir` is `None` and `verbose` is 0. When training begins, if the model has
+            no tables of keras_sparse.
 
     Example:
     >>> import tempfile
@@ -114,8 +118,7 @@ class TierStats(keras.callbacks.Callback):
         self.verbose = checks.one_of(verbose, (0, 1), "verbose")
         if log_dir is None and not self.verbose:
             raise ValueError(
-                "`log_dir` must be a folder, unless `verbose=1` prints. Received: log_dir=None, "
-                "verbose=0"
+                "`log_dir` must be a folder, unless `verbose=1`. Received: log_dir=None, verbose=0"
             )
         self.log_dir = None if log_dir is None else checks.folder(log_dir, "log_dir")
         self.update_freq = checks.epoch_or_steps(update_freq, "update_freq")
@@ -128,8 +131,8 @@ class TierStats(keras.callbacks.Callback):
         if not self._tables():
             check_built(self.model, "TierStats", "its tables are known")
             raise ValueError(
-                "TierStats must be given to a model with tables of keras_sparse. Received: model "
-                f"'{self.model.name}' without any"
+                "TierStats must be given to a model with tables of keras_sparse. Received: "
+                f"model '{self.model.name}' without tables"
             )
         step = self._step()
         if self._written is None or self._written > step:  # of another optimizer
@@ -192,7 +195,7 @@ class TierStats(keras.callbacks.Callback):
 
 
 def _unlike(path, names):
-    """The path, numbered where another table has it, as a layer of the same name elsewhere."""
+    """Returns the path, numbered if another table already has it."""
     number, name = 0, path
     while name in names:
         number += 1
@@ -228,7 +231,7 @@ def _print_prefetched(name, before, after):
 
 
 def _write_scalar(tag, number, description=""):
-    """Writes a number as `tf.summary.scalar` does, which is TensorBoard's and need not be here."""
+    """Writes a number as `tf.summary.scalar`, which needs TensorBoard installed."""
     if number is None:
         return
     metadata = tf.compat.v1.SummaryMetadata(summary_description=description)

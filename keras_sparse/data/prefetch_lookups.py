@@ -11,7 +11,7 @@ from keras_sparse.distribute.exchange.prefetch_stage import PrefetchStage
 from keras_sparse.utils import checks
 
 MODES = ("exact", "stale")
-# What "auto" goes up to, and what may be given, as in ops/core/staging.
+# Limits of "auto" and of arguments, as in ops/core/staging.
 _MOST_CHOSEN = 8
 _MOST_GIVEN = 64
 
@@ -19,43 +19,49 @@ _MOST_GIVEN = 64
 def prefetch_lookups(
     dataset, model, num_threads="auto", capacity="auto", mode="exact", select=None
 ):
-    """Lets the rows of coming batches be on their way while a step computes.
+    """Looks up the rows of coming batches while the current step computes.
 
-    The batches pass as they are. As each one does, its lookups are given to a stage, whose threads
-    make them ready beside the training; the layer's own lookup of the same ids then takes what is
-    there. Where nothing is, or other ids come, it does what it does without, so that no order of
-    batches, abandoned iterator or `evaluate` in between can change a result: that is counted in
-    `stats()["prefetch"]` of the layers, nothing more.
+    The dataset passes its batches on unchanged. A stage with its own threads prepares the lookups
+    of each batch, and the layer's lookup of the same ids then uses the staged result. If nothing is
+    staged for its ids, a step looks them up as usual and counts the lookup as missed in
+    `stats()["prefetch"]` of the layer. So the order of batches, abandoned iterators and `evaluate`
+    in between never change a result.
 
-    With `mode="exact"` the stage reads the records of lower tiers ahead, and a step finds them in
-    memory; of tables that are spread over ranks it exchanges the ids, and a step the rows alone.
-    It is bit for bit the training without it. Tables in the memory of one rank, or of its GPU
-    alone, need nothing, and cost nothing. With `mode="stale"` it reads, pools and exchanges the
-    rows too, so that a step waits for nothing; its rows may miss the updates of as many steps as
-    there are batches ahead, `capacity + num_threads` at most: it is `staleness_max` in the
-    statistics. Gradients go to the rows as they are. This is the last stage of a dataset: what
-    reads ahead after it, as another `prefetch`, only makes rows wait.
+    `mode="exact"` reads the records of lower tiers into memory ahead of the step and, for tables
+    sharded over ranks, exchanges the ids. Training gives the same bits as without prefetching.
+    Tables in the memory or GPU of one rank need no staging and cost nothing.
 
-    All ranks must call it alike, and functions that look spread tables up must be traced after it;
-    those of `fit`, `evaluate` and `predict` are.
+    `mode="stale"` also looks up, pools and exchanges the rows. They may miss the updates of the
+    last steps: at most `capacity + num_threads`, reported as `staleness_max`. Gradients always
+    update the current rows.
+
+    Let this be the last stage of the dataset: a later `prefetch` delays the batches. On several
+    ranks, all ranks must call it with the same arguments. Trace your own functions that look up
+    sharded tables after this call; `fit`, `evaluate` and `predict` do so.
 
     Args:
         dataset: `tf.data.Dataset` of batches, as `fit` takes it.
-        model: Built `keras.Model` that is trained or evaluated on it. Of a functional or sequential
-            model the layers and what feeds them are found.
-        num_threads: Integer. How many batches are worked on at once, by threads of the stage's own;
-            what ranks exchange is exchanged for one at a time. Defaults to `"auto"`: from 1 upward
-            until steps need not wait.
-        capacity: Integer from `num_threads` to 64. How many batches are ready or in work at most.
-            Defaults to `"auto"`, likewise.
+        model: Built `keras.Model` that trains on or evaluates the dataset.
+        num_threads: Integer in [1, 64], or `"auto"`. Number of batches that are staged at the same
+            time. Exchanges between ranks run one batch at a time. Defaults to `"auto"`: starts at 1
+            and grows while steps wait.
+        capacity: Integer from `num_threads` to 64, or `"auto"`. Largest number of batches that are
+            staged or being staged. Defaults to `"auto"`: starts at 1 and grows while steps wait.
         mode: `"exact"` or `"stale"`. Defaults to `"exact"`.
-        select: Function of the components of a batch, `x, y` and `sample_weight` if there is one,
-            which gives a dict of inputs by the layers, or their names, that look them up. A layer
-            with weights is called in it instead: `lambda x, y: model.bags(x["ids"], x["weights"])`;
-            it may do both. Defaults to `None`: found in a functional model.
+        select: Function of the components of a batch, `x, y` and `sample_weight` if present. It
+            returns a dict from layers, or their names, to the inputs that they look up; or it calls
+            layers, as needed for weights: `lambda x, y: model.bags(x["ids"], x["weights"])`; or
+            both. Defaults to `None`: a functional or sequential model, whose layers and their
+            inputs are found.
 
     Returns:
-        `tf.data.Dataset` of the same elements. The stage ends with it and its iterators.
+        `tf.data.Dataset` with the same elements. The stage ends with the dataset and its iterators.
+
+    Raises:
+        TypeError: `dataset` is not a `tf.data.Dataset`, or `select` is not a function of the
+            components of a batch.
+        ValueError: An argument is out of its range, `num_threads` exceeds `capacity`, or `select`
+            leads to no lookup.
 
     Example:
     >>> inputs = keras.Input((2,), dtype="int64")
@@ -92,13 +98,13 @@ def prefetch_lookups(
 
     @tf.autograph.experimental.do_not_convert
     def stage_batch(number, batch):
-        # What layers assign, as the state of random numbers, they assign in the step alone.
+        # Layers assign variables, such as the state of random numbers, only in the step.
         with native.collect_lookups() as lookups, keras.StatelessScope():
             call_layers(lookups, *(batch if is_tuple else (batch,)))
         if not lookups:
             raise ValueError(
-                "`select` must give inputs by layers, or call layers, that look ids up. Received: "
-                "a function that led to no lookup"
+                "`select` must return inputs by layers, or call layers, that look ids up. "
+                "Received: a function that leads to no lookup"
             )
         here = [lookup for lookup in lookups if "exchange" not in lookup]
         for on_gpu, of_memory in native.lookups_by_memory(here).items():
@@ -111,11 +117,11 @@ def prefetch_lookups(
             exchange_stages[exchange].stage(number, inputs)
         return batch
 
-    # The stage sees as many batches as it may have, and the one that is on its way.
+    # The stage sees as many batches as it may hold, and one more.
     num_ahead = capacity or max(num_threads, _MOST_CHOSEN)
     batches = dataset.enumerate().map(stage_batch).prefetch(num_ahead)
     if exchange_stages:
-        # What was traced before does not look for lookups that are ready.
+        # Functions that were traced before do not use staged lookups.
         model.train_function = model.test_function = model.predict_function = None
     return batches
 
@@ -155,7 +161,7 @@ def _selected_calls(model, select):
         selected = select(*components)
         has_called = bool(lookups)
         for layer, inputs in selected.items() if isinstance(selected, dict) else ():
-            # A model that it called may give its outputs by names.
+            # A model that `select` called may return its outputs by names.
             if not has_called or has_tables(_named(layer, layers)):
                 _layer_of(layer, layers)(inputs)
 
@@ -165,14 +171,15 @@ def _selected_calls(model, select):
 def _check_takes(select, components):
     try:
         signature = inspect.signature(select)
-    except ValueError:  # of what is not written in Python
+    except ValueError:  # a function that is not written in Python
         return
     try:
         signature.bind(*components)
     except TypeError as error:
         raise TypeError(
-            "`select` must take what a batch of this dataset has, one argument each. Received: a "
-            f"function with arguments {signature} for {len(components)}: {error}"
+            "`select` must take the components of a batch of this dataset, one argument each. "
+            f"Received: a function with arguments {signature} for {len(components)} components: "
+            f"{error}"
         ) from None
 
 
@@ -185,8 +192,8 @@ def _layer_of(layer, layers):
     if found is None or not has_tables(found):
         names = [name for name, each in layers.items() if has_tables(each)]
         raise ValueError(
-            "`select` must give inputs by layers with tables of keras_sparse, or their names, of "
-            "a model that is built: call it on a batch first. The model has "
-            f"{names}. Received: {layer!r}"
+            "`select` must return inputs by layers with tables of keras_sparse, or by the names "
+            "of such layers, and the model must be built: call it on a batch first. The model "
+            f"has {names}. Received: {layer!r}"
         )
     return found

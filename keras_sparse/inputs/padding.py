@@ -11,13 +11,13 @@ def check_padding_id(padding_id, mask_zero):
     padding_id = checks.integer_or_none(padding_id, "padding_id")
     if padding_id is not None and not -(2**63) <= padding_id < 2**63:
         raise ValueError(
-            "`padding_id` must be an integer that int64 has; that of a uint64 id from 2**63 on is "
-            f"2**64 less. Received: padding_id={padding_id}"
+            "`padding_id` must fit int64. For a uint64 id from 2**63 on, subtract 2**64. "
+            f"Received: padding_id={padding_id}"
         )
     if padding_id is not None and mask_zero:
         raise ValueError(
-            "`padding_id` must be None with mask_zero=True, by which id 0 is padding. Received: "
-            f"padding_id={padding_id}"
+            "`padding_id` must be None with mask_zero=True, because id 0 is padding then. "
+            f"Received: padding_id={padding_id}"
         )
     return padding_id
 

@@ -7,46 +7,57 @@ from keras_sparse.utils import checks
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class All2AllDenseEmbedding(All2AllEmbedding):
-    """A row for each key of a fixed number of slots: SparseOperationKit's layer of that name.
+    """Looks up one row per key of fixed-size slots, sharded by rows over ranks.
 
-    All slots share one table, whose rows are spread over the ranks: that of a key is on rank
-    `key % size`, of a negative key too. Each rank passes its own samples. Keys are made distinct
-    before they travel. Looking up, in training or not, makes no row: a key gets its own with its
-    first gradient, and reads as its initial one until then.
+    The layer replaces the one of the same name in SparseOperationKit. All slots share one table;
+    the row of a key is on rank `key % size`, also for negative keys. Each rank passes its own
+    samples, and keys are deduplicated before the exchange. A lookup never creates a row: a key gets
+    its row at its first gradient and returns its initial row until then.
 
-    Train it with `keras_sparse.distribute.DistributedOptimizer` on several ranks. `stats()` and
-    `evict()` give theirs under the name of the table, `"embeddings"`.
+    Train the layer with `keras_sparse.distribute.DistributedOptimizer` on several ranks. `stats()`
+    and `evict()` return their results under the name of the table, `"embeddings"`.
 
     Args:
-        max_vocabulary_size_per_gpu: Integer: the most rows that a rank may have, whether it has a
-            GPU or not: `max_rows` of `keras_sparse.layers.Embedding`. Before an update that would
-            make more, rows go by `eviction`; if there is still too little room, it is a
-            `tf.errors.ResourceExhaustedError` and updates nothing, on no rank. Without a hash
-            table keys are in `[0, max_vocabulary_size_per_gpu * size)`.
+        max_vocabulary_size_per_gpu: Integer. Largest number of rows of each rank, with or without a
+            GPU. Before an update that would exceed it, `eviction` makes room. If room is still
+            missing, the update raises `tf.errors.ResourceExhaustedError` and changes nothing, on
+            any rank. With `use_hashtable=False`, keys are in
+            `[0, max_vocabulary_size_per_gpu * size)`.
         embedding_vec_size: Integer. Width of a row.
-        slot_num: Integer. Slots of a sample.
-        nnz_per_slot: Integer. Keys of a slot.
-        dynamic_input: Boolean. Whether keys come as a list of any length, which may differ by rank
-            and step; `slot_num` and `nnz_per_slot` then say nothing. Defaults to `False`.
-        use_hashtable: Boolean. Whether the table takes any key. If not, a key is the number of its
-            row, and one out of range an error; the table then has `max_vocabulary_size_per_gpu`
-            times the ranks rows. A file of it is for any number of ranks that divides these.
-            Defaults to `True`.
-        key_dtype: `"int32"`, `"uint32"`, `"int64"` or `"uint64"`: keys of a dtype that this one
-            does not hold are an error. Defaults to `"int64"`.
-        embedding_initializer: A `keras.initializers.Initializer` or its name. Defaults to
-            `"random_uniform"`, from -0.05 to 0.05.
-        seed, storage, admission, eviction, frequency: As of `keras_sparse.layers.Embedding`; the
-            last four with a hash table alone. Default to `None`, `frequency` to `False`.
-        **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
+        slot_num: Integer. Number of slots per sample.
+        nnz_per_slot: Integer. Number of keys per slot.
+        dynamic_input: Boolean. Whether keys are a flat list of any length, which may differ by rank
+            and step. `slot_num` and `nnz_per_slot` are then ignored. Defaults to `False`.
+        use_hashtable: Boolean. Whether the table accepts any key. If `False`, a key is the number
+            of its row, the table has `max_vocabulary_size_per_gpu` rows for each rank, and a key
+            out of range raises an error. A saved file then loads on any number of ranks that
+            divides the number of rows. Defaults to `True`.
+        key_dtype: `"int32"`, `"uint32"`, `"int64"` or `"uint64"`. Keys of a dtype that this dtype
+            cannot represent raise `TypeError`. Defaults to `"int64"`.
+        embedding_initializer: `keras.initializers.Initializer` or its name. Defaults to
+            `"random_uniform"`, which draws from -0.05 to 0.05.
+        seed: Integer. Seed of the initial rows; each row depends on the seed and its id. A seed
+            that was given to the initializer takes precedence. Defaults to `None`: Keras' default,
+            which `keras.utils.set_random_seed` makes reproducible.
+        storage: `keras_sparse.StorageOption`. The tiers that hold the rows of the hash table.
+            Requires `use_hashtable=True`. Defaults to `None`: memory alone.
+        admission: Filter of `keras_sparse.storage`, such as `CounterFilter`. Decides when a key
+            gets a row. Requires `use_hashtable=True`. Defaults to `None`: at its first gradient.
+        eviction: Policy of `keras_sparse.storage`, such as `GlobalStepEvict`. Decides which rows
+            leave the table; `LruEvict` and `LfuEvict` make room before an update that would exceed
+            `max_vocabulary_size_per_gpu`. Requires `use_hashtable=True`. Defaults to `None`: no
+            eviction.
+        frequency: Boolean. Whether the table counts, in 4 bytes per row, the training steps in
+            which each row had a gradient. Requires `use_hashtable=True`. Defaults to `False`.
+        **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
 
     Call arguments:
         inputs: Integer tensor of shape `(batch_size, slot_num, nnz_per_slot)`, or `(n,)` with
-            `dynamic_input`.
-        training: Without a meaning here; for code that passes it. Defaults to `None`.
+            `dynamic_input=True`.
+        training: Ignored; accepted for code that passes it. Defaults to `None`.
 
     Output shape: `(batch_size, slot_num, nnz_per_slot, embedding_vec_size)`, or
-        `(n, embedding_vec_size)`.
+        `(n, embedding_vec_size)` with `dynamic_input=True`.
 
     Example:
     >>> layer = All2AllDenseEmbedding(1000, 4, slot_num=3, nnz_per_slot=2)

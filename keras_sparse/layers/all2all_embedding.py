@@ -14,17 +14,17 @@ KEY_DTYPES = ("int32", "uint32", "int64", "uint64")
 
 
 class All2AllEmbedding(DistributedEmbedding):
-    """The base of SparseOperationKit's two layers: one table, by rows over all ranks.
+    """Base class of SparseOperationKit's layers with one table, sharded by rows.
 
-    The row of a key is on rank `key % size`, of a negative key too.
+    The row of a key is on rank `key % size`, also for negative keys.
 
     Args:
-        combiner: String, or `None` for a row a key.
+        combiner: String, or `None` for one row per key.
         max_vocabulary_size_per_gpu, embedding_vec_size, slot_num, use_hashtable, key_dtype,
-        embedding_initializer, seed: See `All2AllDenseEmbedding`.
+            embedding_initializer, seed: See `All2AllDenseEmbedding`.
         hashtable_options: Dict with `storage`, `admission`, `eviction` and `frequency`, for a hash
             table alone.
-        **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
+        **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class All2AllEmbedding(DistributedEmbedding):
         if np.can_cast(dtype.as_numpy_dtype, self.key_dtype) or is_placeholder(dtype):
             return
         raise (FloatIdsError if dtype.is_floating else TypeError)(
-            f"`inputs` must be integers that key_dtype={self.key_dtype} holds. Cast them, give "
-            'keras.Input its dtype="int64", or the layer another `key_dtype`. '
-            f"Received: inputs of dtype {dtype.name}"
+            f"`inputs` must be integers that fit key_dtype={self.key_dtype}. Cast them, pass "
+            'dtype="int64" to keras.Input, or another `key_dtype` to the layer. Received: '
+            f"inputs of dtype {dtype.name}"
         )
 
     def get_config(self):
@@ -92,16 +92,17 @@ class All2AllEmbedding(DistributedEmbedding):
 
     @classmethod
     def from_config(cls, config):
-        """Makes a layer; a table without a hash table keeps its size on another number of ranks."""
+        """Creates a layer whose static table keeps its size on another number of ranks."""
         config = dict(config)
         num_ranks = config.pop("num_ranks", size())
         if not config["use_hashtable"]:
             num_rows = config["max_vocabulary_size_per_gpu"] * num_ranks
             if num_rows % size():
                 raise ValueError(
-                    "A layer with use_hashtable=False must be on a number of ranks that divides "
-                    f"its rows. Start as many, {num_ranks} for one. Received: config of {num_rows} "
-                    f"rows, max_vocabulary_size_per_gpu * num_ranks, on {size()} ranks"
+                    "A layer with use_hashtable=False must run on a number of ranks that "
+                    f"divides its rows. Start such a number, for example {num_ranks}. Received: "
+                    f"config of {num_rows} rows, max_vocabulary_size_per_gpu * num_ranks, on "
+                    f"{size()} ranks"
                 )
             config["max_vocabulary_size_per_gpu"] = num_rows // size()
         return super().from_config(config)
@@ -111,6 +112,6 @@ def _refuse_options(options):
     for name, option in options.items():
         if option not in (None, False):
             raise ValueError(
-                f"`{name}` must be that of a table of any keys: leave out use_hashtable=False. "
+                f"`{name}` must be used with a hash table. Leave out use_hashtable=False. "
                 f"Received: {name}={option!r}"
             )

@@ -7,27 +7,61 @@ from keras_sparse.utils import checks
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class All2AllSparseEmbedding(All2AllEmbedding):
-    """A pooled row for each slot of a sample: SparseOperationKit's sparse `DistributedEmbedding`.
+    """Looks up and pools the keys of each slot, sharded by rows over ranks.
 
-    As `All2AllDenseEmbedding`, for any number of keys in a slot; one without a key gives zeros. No
-    memory is set aside for a batch, whose size may differ by step and by rank.
+    The layer replaces the sparse `DistributedEmbedding` of SparseOperationKit. All slots share one
+    table; the row of a key is on rank `key % size`, also for negative keys. A slot may have any
+    number of keys, and an empty slot returns zeros. The layer reserves no memory for a batch, so
+    the batch size may differ by step and by rank.
+
+    Train the layer with `keras_sparse.distribute.DistributedOptimizer` on several ranks. `stats()`
+    and `evict()` return their results under the name of the table, `"embeddings"`.
 
     Args:
-        combiner: `"sum"` or `"mean"`, also as `"Sum"` and `"Mean"`; or `"sqrtn"`.
-        max_vocabulary_size_per_gpu, embedding_vec_size, slot_num: As of `All2AllDenseEmbedding`.
-        max_nnz, max_feature_num: Integers, the most keys of a slot and of a sample, which SOK has
-            memory for. Nothing here needs them, and more keys are no error. Default to `None`.
-        use_hashtable, key_dtype, embedding_initializer, seed, storage, admission, eviction,
-            frequency: As of `All2AllDenseEmbedding`.
-        **kwargs: `name`, `dtype`, `trainable`, `wire_dtype` as of `DistributedEmbedding`.
+        combiner: `"sum"`, `"mean"` or `"sqrtn"`, in any case, so that `"Sum"` and `"Mean"` of
+            SparseOperationKit work. Pools the rows of a slot.
+        max_vocabulary_size_per_gpu: Integer. Largest number of rows of each rank, with or without a
+            GPU. Before an update that would exceed it, `eviction` makes room. If room is still
+            missing, the update raises `tf.errors.ResourceExhaustedError` and changes nothing, on
+            any rank. With `use_hashtable=False`, keys are in
+            `[0, max_vocabulary_size_per_gpu * size)`.
+        embedding_vec_size: Integer. Width of a row.
+        slot_num: Integer. Number of slots per sample.
+        max_nnz: Integer. Largest number of keys per slot in SparseOperationKit. Ignored: slots may
+            have more keys. Defaults to `None`.
+        max_feature_num: Integer. Largest number of keys per sample in SparseOperationKit. Ignored:
+            samples may have more keys. Defaults to `None`.
+        use_hashtable: Boolean. Whether the table accepts any key. If `False`, a key is the number
+            of its row, the table has `max_vocabulary_size_per_gpu` rows for each rank, and a key
+            out of range raises an error. A saved file then loads on any number of ranks that
+            divides the number of rows. Defaults to `True`.
+        key_dtype: `"int32"`, `"uint32"`, `"int64"` or `"uint64"`. Keys of a dtype that this dtype
+            cannot represent raise `TypeError`. Defaults to `"int64"`.
+        embedding_initializer: `keras.initializers.Initializer` or its name. Defaults to
+            `"random_uniform"`, which draws from -0.05 to 0.05.
+        seed: Integer. Seed of the initial rows; each row depends on the seed and its id. A seed
+            that was given to the initializer takes precedence. Defaults to `None`: Keras' default,
+            which `keras.utils.set_random_seed` makes reproducible.
+        storage: `keras_sparse.StorageOption`. The tiers that hold the rows of the hash table.
+            Requires `use_hashtable=True`. Defaults to `None`: memory alone.
+        admission: Filter of `keras_sparse.storage`, such as `CounterFilter`. Decides when a key
+            gets a row. Requires `use_hashtable=True`. Defaults to `None`: at its first gradient.
+        eviction: Policy of `keras_sparse.storage`, such as `GlobalStepEvict`. Decides which rows
+            leave the table; `LruEvict` and `LfuEvict` make room before an update that would exceed
+            `max_vocabulary_size_per_gpu`. Requires `use_hashtable=True`. Defaults to `None`: no
+            eviction.
+        frequency: Boolean. Whether the table counts, in 4 bytes per row, the training steps in
+            which each row had a gradient. Requires `use_hashtable=True`. Defaults to `False`.
+        **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
 
     Call arguments:
-        inputs: Keys: SparseTensor or RaggedTensor, or a tensor all of whose slots are full, of
+        inputs: Keys as a SparseTensor, a RaggedTensor, or a tensor whose slots are all full. Of
             shape `(batch_size * slot_num, max_nnz)`, where row `i` is slot `i % slot_num` of sample
             `i // slot_num`; or `(batch_size, slot_num, max_nnz)`, which has as many samples as the
             targets of `fit`.
-        weights: Of the structure of `inputs`, what each row counts. Defaults to `None`, ones.
-        training: Without a meaning here; for code that passes it. Defaults to `None`.
+        weights: Weight of each key, in the structure of `inputs`. Defaults to `None`: 1 for each
+            key.
+        training: Ignored; accepted for code that passes it. Defaults to `None`.
 
     Output shape: `(batch_size, slot_num, embedding_vec_size)`.
 
@@ -79,8 +113,9 @@ class All2AllSparseEmbedding(All2AllEmbedding):
     def __call__(self, inputs, weights=None, training=None, **kwargs):
         if isinstance(weights, bool):
             raise TypeError(
-                "`weights` must be what each key counts. Where SOK takes `training` in its place, "
-                f"say training={weights} or leave it out. Received: weights={weights}"
+                "`weights` must be the weight of each key. In place of SOK's second argument "
+                f"`training`, pass training={weights} or leave it out. Received: "
+                f"weights={weights}"
             )
         return super().__call__(inputs, weights, **kwargs)
 

@@ -31,66 +31,83 @@ from keras_sparse.tables.local_table import LocalTable
 from keras_sparse.tables.padded_table import PaddedTable
 from keras_sparse.utils import checks
 
-# Arguments that say where tables are.
+# Arguments that place tables.
 PLACES = ("strategy", "column_slice_threshold", "row_slice_threshold", "data_parallel_threshold")
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
-    """Embedding layers whose tables are spread over the ranks of a training.
+    """Looks up several embedding tables that are sharded over ranks.
 
-    Each rank passes its own part of a batch and gets the rows of it, wherever they are: by
-    `strategy` and the thresholds a table is on one rank, cut by columns or by rows, or copied to
-    all. A step costs two exchanges on the way forward and one on the way back, however many tables
-    there are. On one rank, and so without Horovod, it is its layers in one native op.
+    Each rank passes its own part of a batch and receives the rows of its ids, wherever the rows are
+    stored. `strategy` and the thresholds place each table on one rank, shard it by columns or rows,
+    or replicate it. A step needs two exchanges for the forward pass and one for the backward pass,
+    for any number of tables. On one rank, the layer looks up all tables in one native op and needs
+    no Horovod.
 
     Train it with `keras_sparse.distribute.DistributedOptimizer`.
 
     Args:
-        embeddings: List of unbuilt embedding layers, a dict of them by name, or one of them:
+        embeddings: List of unbuilt embedding layers, dict of such layers by name, or one layer:
             `keras.layers.Embedding`, `keras_sparse.layers.Embedding` with all its options, or a
-            subclass of yours that computes nothing else. All ranks must give the same. In a
-            `storage_path` rank `r` of `n` has the folder `rank-r-of-n`.
-        strategy: `"basic"`, `"memory_balanced"`, `"memory_optimized"` or `"auto"`: see
-            `keras_sparse.distribute.plan_placement`. Defaults to `"basic"`.
-        column_slice_threshold, row_slice_threshold, data_parallel_threshold: Integers, elements of
-            a table, as in `plan_placement`. Default to `None`.
-        dp_input: Boolean. Whether a rank passes its own samples of every input. If not, it passes
-            all samples of the inputs in `own_inputs`, which are those of tables that it has columns
-            of, and gets the vectors of its samples all the same: of a batch of `B` samples rank `r`
-            of `n` those from `r * B / n` on. No ids are exchanged then. Each input must give one
-            vector a sample; tables spread by rows or copied are not possible. Defaults to `True`.
-        input_table_map: List of integers: in which table each input is looked up, so that several
-            can share one. For a dict of layers a dict of their names by those of the inputs.
-            Defaults to `None`: an input a table.
-        memory_budget: Integer, bytes of rows and slots a rank; or a string such as `"16GB"`.
-            Defaults to `None`, no limit.
-        wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as
-            between ranks. The smaller ones are half the bytes, and round; `"float16"` ends at 65504
-            and wants a `LossScaleOptimizer`. Defaults to `"float32"`.
-        num_slots: Integer. Slots of the optimizer as wide as a row, for the budget and `"auto"`: 1
-            for `Adagrad`, 2 for `Adam`. Defaults to 0.
-        hotness: List of floats, or a dict by input: the mean number of ids a sample, for `"auto"`.
-            Defaults to `None`: 1 each.
-        cost_model: `keras_sparse.distribute.CostModel`, for `"auto"`. Defaults to `None`.
-        output_mode: `"list"`, `"concat"` or `"stack"`: an output an input, or one with those of all
-            inputs side by side, or one in which inputs have an axis of their own. Defaults to
-            `"list"`.
-        **kwargs: `name`, `trainable` as in `keras.layers.Layer`. Outputs have the compute dtype of
+            subclass that computes nothing else. All ranks must pass the same layers. Rank `r` of
+            `n` uses the folder `rank-r-of-n` inside a `storage_path`.
+        strategy: `"basic"`, `"memory_balanced"`, `"memory_optimized"` or `"auto"`. The rule that
+            places the tables, as `keras_sparse.distribute.plan_placement` documents it. Defaults to
+            `"basic"`.
+        column_slice_threshold: Integer, in elements (`rows * width`). A larger table is cut by
+            columns into the fewest slices that do not exceed it, but at most one per rank and per
+            column. Slice widths differ by at most one column, and slices of a table on the same
+            rank are merged. Defaults to `None`: if fewer tables than ranks remain, the largest
+            slices are cut until every rank has one or nothing can be cut; `"auto"` chooses the
+            cuts.
+        row_slice_threshold: Integer, in elements (`rows * width`). A table with at least as many
+            elements is sharded by rows over all ranks. Defaults to `None`: only `"auto"` shards
+            static tables by rows.
+        data_parallel_threshold: Integer, in elements (`rows * width`). A table with at most as many
+            elements is replicated on all ranks. Defaults to `None`: only `"auto"` replicates
+            tables.
+        dp_input: Boolean. Whether each rank passes its own samples of every input. If `False`, a
+            rank passes all samples of the inputs in `own_inputs`, whose tables have columns on this
+            rank, and no ids are exchanged. The rank still receives the vectors of its own samples:
+            for a batch of `B` samples, rank `r` of `n` receives those from `r * B / n` on. Each
+            input must then give one vector per sample, and tables sharded by rows or replicated
+            raise `ValueError`. Defaults to `True`.
+        input_table_map: List with the index of the table of each input; use it when inputs share a
+            table. For a dict of layers, a dict from input names to table names. Defaults to `None`:
+            one input per table.
+        memory_budget: Integer, or string such as `"16GB"` or `"16GiB"`. Largest number of bytes of
+            rows and slots on one rank. Defaults to `None`: no limit.
+        wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`. Dtype in which ranks exchange rows and
+            gradients. The 16-bit dtypes halve the bytes and round the values. `"float16"` overflows
+            above 65504, so use it with a `keras.optimizers.LossScaleOptimizer`. Defaults to
+            `"float32"`.
+        num_slots: Integer. Number of optimizer slots that are as wide as a row, for `memory_budget`
+            and `"auto"`: 1 for `Adagrad`, 2 for `Adam`. Defaults to 0.
+        hotness: List of floats, or dict of floats by input name. Mean number of ids per sample of
+            each input, for `"auto"`. Defaults to `None`: 1 for each input.
+        cost_model: `keras_sparse.distribute.CostModel`. Speeds of memory and network, and the batch
+            size of a rank, for `strategy="auto"`. Defaults to `None`: `CostModel()`.
+        output_mode: `"list"`, `"concat"` or `"stack"`. `"list"` returns one output per input,
+            `"concat"` joins all outputs along the last axis, and `"stack"` joins outputs of one
+            width along a new axis of inputs. Defaults to `"list"`.
+        **kwargs: `name` and `trainable` of `keras.layers.Layer`. Outputs have the compute dtype of
             the layers in `embeddings`.
 
     Call arguments:
-        inputs: List with the ids of each input, a dict of them if `embeddings` is one, or the ids
-            if it is one layer. Each is what `keras_sparse.layers.Embedding` takes: dense, ragged or
-            sparse, in any mixture. The batch may be of another size on each rank, or empty. Or a
-            matrix of ids, `(batch_size, number of inputs)`: an id a sample for each input.
-        weights: Of the same structure, with the weight of each id; `None` for an input without, or
-            no entry in a dict. Defaults to `None` for all.
+        inputs: List with the ids of each input, dict of ids if `embeddings` is a dict, or ids alone
+            if it is one layer. Each entry is of a form that `keras_sparse.layers.Embedding` takes:
+            dense, ragged or sparse, in any mixture. The batch size may differ by rank and may be 0.
+            Also takes a matrix of ids of shape `(batch_size, num_inputs)`, with one id per sample
+            and input.
+        weights: Weights of the ids, in the structure of `inputs`. `None` in a list, or a missing
+            entry in a dict, stands for weights of 1. Defaults to `None`: 1 for each id.
 
-    Output: Of the structure of `embeddings`: what `keras_sparse.layers.Embedding` would give for
-    each input. With `output_mode="concat"` a tensor `(batch_size, ..., sum of widths)`,
-    with `"stack"` `(batch_size, ..., number of inputs, width)`; inputs come in their order, those
-    of a dict in that of the layer's names.
+    Output shape: In the structure of `inputs`, the shapes that `keras_sparse.layers.Embedding`
+        returns for each input. With `output_mode="concat"` one tensor of shape
+        `(batch_size, ..., sum of widths)`; with `"stack"` one of shape
+        `(batch_size, ..., num_inputs, width)`. Inputs are joined in their order; those of a dict,
+        in the order of names that the layer was created with.
 
     Example:
     >>> layer = DistributedEmbedding(
@@ -164,12 +181,12 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
 
     @property
     def own_inputs(self):
-        """List of the places of the inputs that this rank passes; all unless `dp_input=False`."""
+        """List of indices of the inputs that this rank passes; all if `dp_input=True`."""
         return self._samples.inputs
 
     @property
     def tables(self):
-        """List of what this rank has of the tables, once the layer is built."""
+        """List of this rank's `EmbeddingVariable`s. Raises `AttributeError` until built."""
         if self.own_tables is None:
             raise AttributeError(not_built_message(self, "`tables` must be read of"))
         return self._own_variables
@@ -227,18 +244,34 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
         return inputs
 
     def stats(self, frequencies=False):
-        """Returns a dict of `EmbeddingVariable.stats` of this rank's tables, by their names."""
+        """Returns statistics of the tables and parts of tables on this rank.
+
+        Args:
+            frequencies: Boolean. Whether to read all rows and also count them by frequency.
+                Defaults to `False`.
+
+        Returns:
+            Dict from the names of this rank's tables to the dicts that `EmbeddingVariable.stats`
+            documents.
+
+        Raises:
+            ValueError: The layer is not built.
+        """
         return {name: table.stats(frequencies) for name, table in self._own_parts("stats").items()}
 
     def evict(self, with_rows=False):
-        """Lets go of the rows of this rank that the `eviction` of their tables names.
+        """Evicts the rows of this rank that the eviction policies of the tables select.
 
         Args:
-            with_rows: Boolean. Whether to return the rows instead of their number. Defaults to
-                `False`.
+            with_rows: Boolean. Whether to return the evicted rows instead of their number. Defaults
+                to `False`.
 
         Returns:
-            Dict of what `EmbeddingVariable.evict` returns, by the names of tables with the option.
+            Dict from the names of tables with an eviction policy to the result of
+            `EmbeddingVariable.evict`.
+
+        Raises:
+            ValueError: The layer is not built.
         """
         parts = self._own_parts("evict").items()
         return {n: table.evict(with_rows) for n, table in parts if table.eviction is not None}
@@ -269,15 +302,15 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
         return {self.templates.names[table]: parts[table] for table in sorted(parts)}
 
     def get_weights(self, all_ranks=False):
-        """Returns the rows of each table, whole. All ranks must call it together.
+        """Returns all rows of each table. All ranks must call it together.
 
         Args:
-            all_ranks: Boolean. Whether all ranks get them. Defaults to `False`: rank 0 alone, for
-                which the others need no memory.
+            all_ranks: Boolean. Whether all ranks receive the rows. Defaults to `False`: rank 0
+                alone, so that other ranks need no memory for them.
 
         Returns:
-            List of float32 arrays of shape `(input_dim, output_dim)` in the order of tables. On
-            ranks that get nothing a list of `None`.
+            List of float32 arrays of shape `(input_dim, output_dim)`, in the order of tables. Ranks
+            that receive no rows return a list of `None`.
 
         Raises:
             ValueError: The layer is not built.
@@ -286,18 +319,17 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
         return get_whole_tables(self._built_tables("get_weights"), all_ranks)
 
     def set_weights(self, weights):
-        """Writes all rows of each table; each rank takes its part. Slots stay as they are.
+        """Writes all rows of each table and keeps the slots.
 
-        All ranks must call it together, with the same weights.
+        All ranks must call it together with the same weights; each rank writes its own part.
 
         Args:
-            weights: List in the order of tables: arrays of shape `(input_dim, output_dim)`, or
-                paths of `.npy` files with them, of which a rank reads no more than a piece at a
-                time.
+            weights: List of arrays of shape `(input_dim, output_dim)`, in the order of tables, or
+                of paths of `.npy` files with such arrays. A rank reads a file in pieces.
 
         Raises:
-            ValueError: The layer is not built, or the weights are of another number, shape or
-                dtype: on all ranks, before a table changes.
+            ValueError: The layer is not built, or the number, shape or dtype of the weights is
+                wrong. All ranks raise it before any table changes.
             NotImplementedError: A table is dynamic.
         """
         set_whole_tables(self._built_tables("set_weights"), weights)

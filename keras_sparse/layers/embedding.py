@@ -34,67 +34,71 @@ from keras_sparse.utils import checks
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class Embedding(TableLayer):
-    """Looks up a row for each id, and pools the rows of a sample if asked to.
+    """Looks up embedding rows and optionally pools them per sample.
 
-    Stands in for `keras.layers.Embedding` where the table is large or its ids are not a range: rows
-    live in a native table, a step touches the rows of its batch alone, and `input_dim=None` takes
-    any 64-bit key. Train it with the optimizers of `keras_sparse.optimizers`.
+    Use it in place of `keras.layers.Embedding` if the table is large or its ids are not a range.
+    Rows live in a native table, and a training step reads and updates only the rows of its batch.
+    With `input_dim=None` the table is dynamic and accepts any 64-bit id. Train the layer with an
+    optimizer of `keras_sparse.optimizers`.
 
     Args:
-        input_dim: Integer, rows of the table; ids are below it. `None` for a dynamic table, whose
-            ids are any int64 or uint64 and which makes the row of an id at its first gradient.
+        input_dim: Integer or `None`. Number of rows of a static table, whose ids are in
+            `[0, input_dim)`. `None` makes a dynamic table, which accepts any int64 or uint64 id and
+            creates the row of an id at its first gradient.
         output_dim: Integer. Width of a row.
-        combiner: `"sum"`, `"mean"` or `"sqrtn"` pools the rows of the last axis; an empty bag gives
-            zeros. `None` gives a row an id. Defaults to `None`.
-        embeddings_initializer: A `keras.initializers.Initializer` or its name; for a static table
-            also any callable, which is called for the whole table, as in Keras: that takes as much
-            memory again, also where ranks have parts. If its call names the arguments
-            `partition_shape` and `partition_offset` it is asked for some thousands of rows at a
-            time. For the fans of Glorot, He, Lecun and VarianceScaling a dynamic table has
+        combiner: `"sum"`, `"mean"`, `"sqrtn"` or `None`. Pools the rows of the last axis of the
+            ids; an empty bag returns zeros. `None` returns one row per id. Defaults to `None`.
+        embeddings_initializer: `keras.initializers.Initializer` or its name. A static table also
+            takes any callable, which is called for the whole table at once, as in Keras. This needs
+            as much memory again, also on ranks with a part of the table. A callable with the
+            arguments `partition_shape` and `partition_offset` is called for some thousand rows at a
+            time. Glorot, He, Lecun and VarianceScaling initializers count a dynamic table as having
             `output_dim` rows. Defaults to `"uniform"`.
-        seed: Integer. With an id, decides its initial row. Defaults to `None`: the initializer's
-            seed, or else Keras' default, which `keras.utils.set_random_seed` makes reproducible.
-        mask_zero: Boolean. Whether id 0 is padding: the output carries a mask, or a bag leaves it
-            out. Defaults to `False`.
-        padding_id: Integer: an id that is padding, of int64, in the range of the table or not. It
-            has no row, and nothing learns from it: it reads as zeros, or a bag leaves it out, and
-            the output of a layer without a combiner carries a mask. Defaults to `None`.
-        out_of_range: `"error"` or `"zero"`: what an id outside a static table does; a row of zeros
-            is counted in `stats()`. Defaults to `"error"`.
-        storage: `keras_sparse.StorageOption`: the tiers that a dynamic table keeps its rows in.
-            Defaults to `None`, memory alone.
-        admission: A filter of `keras_sparse.storage`, like `CounterFilter`: says when an id of a
-            dynamic table gets its row. Defaults to `None`: at its first gradient.
-        eviction: A policy of `keras_sparse.storage`, like `GlobalStepEvict`: says which rows of a
-            dynamic table go; `LruEvict` and `LfuEvict` make room in one of `max_rows`. Defaults to
-            `None`: none.
+        seed: Integer. Seed of the initial rows; each row depends on the seed and its id. A seed
+            that was given to the initializer takes precedence. Defaults to `None`: Keras' default,
+            which `keras.utils.set_random_seed` makes reproducible.
+        mask_zero: Boolean. Whether id 0 is padding. Without a combiner, the output carries a mask;
+            with a combiner, bags leave padding out. Defaults to `False`.
+        out_of_range: `"error"` or `"zero"`. The effect of an id outside a static table: an error,
+            or a row of zeros that `stats()` counts. Defaults to `"error"`.
+        storage: `keras_sparse.StorageOption`. The tiers that hold the rows of the table; a static
+            table keeps all rows in the first tier. Defaults to `None`: memory alone.
+        admission: Filter of `keras_sparse.storage`, such as `CounterFilter`. Decides when an id of
+            a dynamic table gets a row. Defaults to `None`: at its first gradient.
+        eviction: Policy of `keras_sparse.storage`, such as `GlobalStepEvict`. Decides which rows
+            leave a dynamic table; `LruEvict` and `LfuEvict` make room in a table with `max_rows`.
+            Defaults to `None`: no eviction.
         embeddings_regularizer: `keras.regularizers.Regularizer`, its name, or a function of a float
-            tensor. As in Keras a loss of all rows, so for static tables alone, and a step then
-            reads and moves the whole table, with memory for two more: for large ones the
-            `weight_decay` of an optimizer costs less. Defaults to `None`.
-        max_rows: Integer: the most rows that a dynamic table may have, in all tiers and on each
-            rank. Before an update that would make more, rows go by `eviction`, but none that the
-            update is for; if there is still too little room for what is new, the update is a
-            `tf.errors.ResourceExhaustedError` and changes nothing, on all ranks that train by
-            one `keras_sparse.distribute.DistributedOptimizer`. An id that `admission` keeps out
-            needs no room, and rows that are loaded are all kept. Defaults to `None`: any number.
-        frequency: Boolean. Whether a dynamic table counts, in 4 bytes a row, in how many training
-            steps each row had a gradient: for `export(with_frequencies=True)` and
-            `keras_sparse.serving.export_options(rows="most_used:N")`. `LfuEvict` counts without it.
-            Defaults to `False`.
-        **kwargs: `name`, `dtype`, `trainable`, `activity_regularizer` as in `keras.layers.Layer`.
-            Rows are float32; outputs have the dtype policy's compute dtype. Options that
-            `keras.layers.Embedding` has beside these may be there, so that its config serves, but
-            must be off.
+            tensor. As in Keras, the loss depends on all rows, so only static tables take it. Each
+            step then reads and updates the whole table and needs memory for two more copies; the
+            `weight_decay` of an optimizer costs less for large tables. Defaults to `None`.
+        max_rows: Integer. Largest number of rows of a dynamic table, in all tiers together and on
+            each rank. Before an update that would exceed it, `eviction` makes room; rows of the
+            update itself stay. If room is still missing, the update raises
+            `tf.errors.ResourceExhaustedError` and changes nothing, on all ranks that share one
+            `keras_sparse.distribute.DistributedOptimizer`. An id that `admission` rejects needs no
+            room. Loading keeps every saved row. Defaults to `None`: no limit.
+        padding_id: Integer that fits int64, inside or outside the range of the table. An id that is
+            padding: it has no row and trains nothing. Without a combiner it returns zeros and the
+            output carries a mask; with a combiner, bags leave it out. Excludes `mask_zero=True`.
+            Defaults to `None`.
+        frequency: Boolean. Whether a dynamic table counts, in 4 bytes per row, the training steps
+            in which each row had a gradient. `export(with_frequencies=True)` and
+            `keras_sparse.serving.export_options(rows="most_used:N")` need these counts. `LfuEvict`
+            counts without this option. Defaults to `False`.
+        **kwargs: `name`, `dtype`, `trainable` and `activity_regularizer` of `keras.layers.Layer`.
+            Rows are float32, and outputs have the compute dtype of the dtype policy. Other options
+            of `keras.layers.Embedding` are accepted, so that its config loads, but must be off.
 
     Call arguments:
-        inputs: Ids, of any integer type: a tensor or array of any rank, nested lists, a 2-D
-            RaggedTensor or SparseTensor. Floats only for a static table of at most 2**24 rows.
-        weights: Weight of each id, of the structure of `inputs`: a weighted sum, mean (over the sum
-            of the weights) or sqrtn (over the root of the sum of their squares); without a
-            combiner each row times its weight. Defaults to `None`, ones.
+        inputs: Ids of any integer dtype: a tensor or array of any rank, nested lists, a 2-D
+            RaggedTensor or a SparseTensor. A static table of at most 2**24 rows also takes floats.
+        weights: Weight of each id, in the structure of `inputs`. With a combiner, pools to a
+            weighted sum, to a mean divided by the sum of the weights, or to a `"sqrtn"` sum divided
+            by the root of the sum of squared weights. Without a combiner, multiplies each row by
+            its weight. Defaults to `None`: 1 for each id.
 
-    Input shape: any, `(..., hotness)`.
+    Input shape: `(..., hotness)`, of any rank.
     Output shape: `(..., output_dim)` with a combiner, `(..., hotness, output_dim)` without; ragged
         for a RaggedTensor without a combiner.
 
@@ -144,8 +148,9 @@ class Embedding(TableLayer):
         self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
-                "`dtype` must be a policy with float32 variables, as rows are float32: float32, "
-                f"mixed_float16 or mixed_bfloat16. Received: dtype={self.dtype_policy.name}"
+                "`dtype` must be a policy with float32 variables, because rows are float32: "
+                "float32, mixed_float16 or mixed_bfloat16. Received: "
+                f"dtype={self.dtype_policy.name}"
             )
         self.supports_masking = mask_zero or padding_id is not None
         self.supports_jit = False  # the native ops have no XLA kernel
@@ -167,14 +172,14 @@ class Embedding(TableLayer):
     def _refuse_group(self):
         if self.group is not None:
             raise ValueError(
-                f"Layer '{self.name}' must be called in the `group_embedding_scope` that it was "
-                f"first called in: its table is one of layer '{self.group}'"
+                f"Layer '{self.name}' must be called in the `group_embedding_scope` of its first "
+                f"call: its table belongs to layer '{self.group}'"
             )
 
     @property
     def embeddings(self):
-        """The table: an `EmbeddingVariable`, once the layer is built."""
-        if self._embeddings is None:  # the error is that of Keras' layer, for `hasattr`
+        """The `EmbeddingVariable` of the layer. Raises `AttributeError` until it is built."""
+        if self._embeddings is None:  # as Keras' layer raises it, for `hasattr`
             raise AttributeError(not_built_message(self, "`embeddings` must be read of"))
         return self._embeddings
 
@@ -222,11 +227,35 @@ class Embedding(TableLayer):
         )
 
     def stats(self, frequencies=False):
-        """Returns the table's statistics: see `EmbeddingVariable.stats`."""
+        """Returns statistics of the table and its tiers.
+
+        Args:
+            frequencies: Boolean. Whether to read all rows and also count them by frequency.
+                Defaults to `False`.
+
+        Returns:
+            Dict of the numbers that `EmbeddingVariable.stats` documents.
+
+        Raises:
+            RuntimeError: The layer is not built.
+        """
         return self._built_table("stats").stats(frequencies)
 
     def evict(self, with_rows=False):
-        """Lets go of the rows that `eviction` names: see `EmbeddingVariable.evict`."""
+        """Evicts the rows that the eviction policy of the table selects.
+
+        Args:
+            with_rows: Boolean. Whether to return the evicted rows instead of their number. Defaults
+                to `False`.
+
+        Returns:
+            Integer, the number of evicted rows; with `with_rows=True`, the `(keys, records)` that
+            `EmbeddingVariable.evict` documents.
+
+        Raises:
+            ValueError: The table has no eviction policy.
+            RuntimeError: The layer is not built, or the call is inside a `tf.function`.
+        """
         return self._built_table("evict").evict(with_rows)
 
     def lookup_rows(self, ids, table=None):
@@ -268,23 +297,29 @@ class Embedding(TableLayer):
 
     @classmethod
     def from_config(cls, config):
-        """Makes a layer from its config, or from that of a `keras.layers.Embedding`.
+        """Creates a layer from its config or from that of a `keras.layers.Embedding`.
 
         Raises:
-            ValueError: The config of the Keras layer uses an option that this layer does not have.
+            ValueError: The config of the Keras layer sets an option that this layer does not
+                support.
         """
         # Here too: Keras would wrap the error of the constructor in one that prints the config.
         return super().from_config(without_unsupported_arguments(config))
 
     @classmethod
     def from_keras(cls, layer):
-        """Makes a layer with the rows of a built `keras.layers.Embedding`.
+        """Creates a layer with the options and rows of a built `keras.layers.Embedding`.
 
         Args:
-            layer: The Keras layer. It is left as it is.
+            layer: Built `keras.layers.Embedding`. It is not changed.
 
         Returns:
-            A built layer of the same config and rows.
+            Built `Embedding`.
+
+        Raises:
+            TypeError: `layer` is not a `keras.layers.Embedding`, or is of a subclass that computes
+                something else.
+            ValueError: `layer` is not built, or uses an option that this layer does not support.
         """
         if not isinstance(layer, keras.layers.Embedding):
             raise TypeError(
@@ -292,16 +327,16 @@ class Embedding(TableLayer):
             )
         if not layer.built:
             raise ValueError(
-                "`layer` must be built, so that it has rows to take. Call it once first, or use "
+                "`layer` must be built, so that it has rows to copy. Call it once first, or use "
                 f"`from_config(layer.get_config())`. Received: unbuilt layer '{layer.name}'"
             )
         own = own_computation(layer, keras.layers.Embedding)
         if own is not None:
             raise TypeError(
-                "`layer` must compute what keras.layers.Embedding does, as its rows and options "
-                "are all that is taken. Take it of a plain one, and do the rest in a layer of its "
-                f"own. Received: layer '{layer.name}' of type {type(layer).__name__} with its own "
-                f"`{own}`"
+                "`layer` must compute the same as keras.layers.Embedding, because only its rows "
+                "and options are copied. Pass a plain layer, and compute the rest in another "
+                f"layer. Received: layer '{layer.name}' of type {type(layer).__name__} with its "
+                f"own `{own}`"
             )
         ours = cls(**options_of(layer, Embedding))
         ours.build()

@@ -12,26 +12,41 @@ _ANY_TABLE = 2**62
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class GroupEmbedding(DistributedEmbedding):
-    """Embedding layers that are looked up together: DeepRec's group embedding as a Keras layer.
+    """Looks up a group of embedding tables in one native op.
 
-    A step costs one native op for all of them and, over ranks, as many exchanges as one of them.
-    Tables may have any mixture of widths, combiners and weights, and without a combiner an input is
-    a sequence of rows. See `keras_sparse.ops.group_embedding_lookup_sparse` for tables of your own.
+    A step needs one native op for all tables of the group and, over ranks, as many exchanges as for
+    one table. Tables may have any mixture of widths, combiners and weights; without a combiner, an
+    input gives a sequence of rows. The layer replaces the group embedding of DeepRec. Use
+    `keras_sparse.ops.group_embedding_lookup_sparse` for tables outside a layer.
 
     Args:
-        embeddings: List of unbuilt embedding layers, or a dict of them by name, as of
-            `DistributedEmbedding`.
-        mode: `"collective"`: tables are spread over the ranks. `"localized"`: each rank has all of
-            every table and exchanges nothing but gradients, which an
-            `keras_sparse.distribute.DistributedOptimizer` averages; for static tables that fit into
-            the memory of each rank. On one rank both are the same. Defaults to `"collective"`.
-        output_mode: `"list"`: an output an input. `"concat"`: one tensor of shape `(batch, sum of
-            widths)`. `"stack"`: one of shape `(batch, inputs, width)`, of tables of one width. As
-            of `DistributedEmbedding`. Defaults to `"list"`.
-        **kwargs: As of `DistributedEmbedding`; where mode says where tables are, not those that
-            do: `strategy`, the thresholds and `dp_input`.
+        embeddings: List of unbuilt embedding layers, dict of such layers by name, or one layer:
+            `keras.layers.Embedding`, `keras_sparse.layers.Embedding` with all its options, or a
+            subclass that computes nothing else. All ranks must pass the same layers.
+        mode: `"collective"` or `"localized"`. `"collective"` shards the tables over ranks.
+            `"localized"` replicates every table on each rank and exchanges only gradients, which a
+            `keras_sparse.distribute.DistributedOptimizer` averages; it needs static tables that fit
+            into the memory of each rank. Both are the same on one rank. Defaults to `"collective"`.
+        output_mode: `"list"`, `"concat"` or `"stack"`. `"list"` returns one output per input,
+            `"concat"` one tensor of shape `(batch_size, sum of widths)`, and `"stack"` one tensor
+            of shape `(batch_size, num_inputs, width)` for tables of one width. Defaults to
+            `"list"`.
+        **kwargs: `name`, `trainable`, `input_table_map`, `memory_budget`, `wire_dtype`,
+            `num_slots`, `hotness` and `cost_model` of `DistributedEmbedding`. With
+            `mode="collective"` also its `strategy`, `column_slice_threshold`,
+            `row_slice_threshold`, `data_parallel_threshold` and `dp_input`.
 
-    Call arguments, output: As of `DistributedEmbedding`.
+    Call arguments:
+        inputs: List with the ids of each input, dict of ids if `embeddings` is a dict, or ids alone
+            if it is one layer. Each entry is of a form that `keras_sparse.layers.Embedding` takes:
+            dense, ragged or sparse, in any mixture. Also takes a matrix of ids of shape
+            `(batch_size, num_inputs)`, with one id per sample and input.
+        weights: Weights of the ids, in the structure of `inputs`. `None` in a list, or a missing
+            entry in a dict, stands for weights of 1. Defaults to `None`: 1 for each id.
+
+    Raises:
+        ValueError: `mode="localized"` with a placement option of `DistributedEmbedding`, or with a
+            dynamic table on several ranks.
 
     Example:
     >>> layer = GroupEmbedding(
@@ -57,10 +72,9 @@ class GroupEmbedding(DistributedEmbedding):
         for layer, name in zip(self.templates.layers, self.templates.names, strict=True):
             if layer.input_dim is None:
                 raise ValueError(
-                    f'[rank {rank()} of {size()}] `mode="localized"` must be that of static tables '
-                    "where there are several ranks, as copies of a dynamic one would not stay the "
-                    'same. Use mode="collective". Received: dynamic table '
-                    f"'{name}'"
+                    f'[rank {rank()} of {size()}] `mode="localized"` must be used with static '
+                    "tables on several ranks, because copies of a dynamic table would diverge. "
+                    f"Use mode=\"collective\". Received: dynamic table '{name}'"
                 )
 
     def get_config(self):
@@ -75,6 +89,6 @@ def _check_localized(options):
     given = [name for name in (*PLACES, "dp_input") if name in options]
     if given:
         raise ValueError(
-            f'`{given[0]}` must not be given with `mode="localized"`, where every rank has all '
+            f'`{given[0]}` must be left out with `mode="localized"`, where every rank has all '
             f"tables. Received: {given[0]}={options[given[0]]!r}"
         )

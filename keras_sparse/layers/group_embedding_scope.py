@@ -11,25 +11,27 @@ from keras_sparse.utils import checks
 
 @contextlib.contextmanager
 def group_embedding_scope(name=None, mode="collective"):
-    """Looks up together what `keras_sparse.layers.Embedding` layers of a functional model look up.
+    """Groups the `Embedding` layers of a functional model into one `GroupEmbedding`.
 
-    The layers that are called inside of it become tables of one `GroupEmbedding`, which the model
-    has in their place: one native op and, over ranks, one exchange for all of them. It is called at
-    the first use of any of their outputs, or when the scope ends; layers that are called after such
-    a use are another `GroupEmbedding`, so use outputs when the scope has ended. The layers must be
-    new, and called in this scope alone, there as often as you like. Stands in for DeepRec's
-    `group_embedding_column_scope`.
+    Layers that are called inside the scope become tables of one `GroupEmbedding`, which takes their
+    place in the model: one native op and, over ranks, one set of exchanges for all of them. The
+    group is called when the scope ends, or at the first use of one of its outputs. Layers called
+    after such a use form another group, so use outputs after the scope. The scope replaces
+    `group_embedding_column_scope` of DeepRec.
 
-    A layer that is called with tensors, as in the `call` of a subclassed model, looks up by itself,
-    scope or not: make a `GroupEmbedding` there.
+    Layers must be new, and may be called only in this scope, any number of times. A layer that is
+    called with tensors, as in the `call` of a subclassed model, looks its ids up by itself: create
+    a `GroupEmbedding` there.
 
     Args:
-        name: String, of the `GroupEmbedding`. Defaults to `None`: Keras' own.
-        mode: `"collective"` or `"localized"`, as of `GroupEmbedding`. Defaults to `"collective"`.
+        name: String. Name of the `GroupEmbedding`. Defaults to `None`: a name that Keras makes.
+        mode: `"collective"` or `"localized"`. `"collective"` shards the tables over ranks;
+            `"localized"` replicates static tables on each rank and exchanges only gradients.
+            Defaults to `"collective"`.
 
     Raises:
-        ValueError: A layer has its table already, is called again outside of the scope, or is of a
-            class that computes more.
+        ValueError: A layer already has its table, is called again outside the scope, or is of a
+            subclass that computes something else.
 
     Example:
     >>> users, items = keras.Input((), dtype="int64"), keras.Input((5,), dtype="int64")
@@ -52,7 +54,7 @@ def group_embedding_scope(name=None, mode="collective"):
 
 
 class _GroupScope:
-    """The calls that wait to be looked up together: (layer, inputs, weights, output) each."""
+    """Collects calls of layers to look up together: (layer, inputs, weights, output)."""
 
     def __init__(self, name, mode):
         self._name = name
@@ -75,11 +77,11 @@ class _GroupScope:
         return output
 
     def look_up(self):
-        """Makes a `GroupEmbedding` of the layers that have been called, and calls it."""
+        """Creates a `GroupEmbedding` of the called layers, and calls it."""
         if self.is_broken:
             raise RuntimeError(
-                "What was called in a `group_embedding_scope` that an error has ended is never "
-                "looked up. Make the layers again"
+                "Layers of a `group_embedding_scope` that an error has ended must not be used, "
+                "because they are never looked up. Create the layers again"
             )
         if not self._calls:
             return
@@ -103,17 +105,17 @@ def _check_new(layer):
     if layer.group is not None or layer.built:
         where = f"in layer '{layer.group}'" if layer.group is not None else "of its own"
         raise ValueError(
-            "A layer must be new in a `group_embedding_scope`, and all calls of it be in that one, "
-            "before an output of the scope is used: its table is to be one of a group. Received: "
+            "A layer in a `group_embedding_scope` must be new and called in that scope alone, "
+            "before an output of the scope is used, because its table joins a group. Received: "
             f"layer '{layer.name}', which has its table {where}"
         )
     own = own_computation(layer, Embedding)
     if own is not None:
         raise ValueError(
-            "A layer in a `group_embedding_scope` must be a keras_sparse.layers.Embedding itself, "
-            "or a subclass that computes nothing else, as a group looks up without calling it. "
-            f"Call it outside of the scope. Received: layer '{layer.name}' of type "
-            f"{type(layer).__name__} with its own `{own}`"
+            "A layer in a `group_embedding_scope` must be a keras_sparse.layers.Embedding "
+            "itself, or a subclass that computes nothing else, as a group looks up without "
+            "calling the layer. Call the layer outside of the scope. Received: layer "
+            f"'{layer.name}' of type {type(layer).__name__} with its own `{own}`"
         )
 
 

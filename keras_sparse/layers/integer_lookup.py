@@ -25,34 +25,34 @@ _creation = threading.Lock()
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
-    """Turns keys into tokens 1, 2, ... in the order in which they first appear in training.
+    """Maps integer keys to tokens 1, 2, ... in the order in which training sees them.
 
-    It makes ids for a static table of keys that are not known beforehand: an `Embedding` after it
-    has `input_dim=max_tokens + 1`. Token 0 stands for a key that has none: one that training has
-    not seen, or that came when all tokens were given. A dynamic table needs no such layer.
+    Use it to train a static table on keys that are not known beforehand: give the `Embedding` that
+    follows `input_dim=max_tokens + 1`. Token 0 stands for keys without a token: keys that training
+    has not seen, or that appeared after all tokens were used. A dynamic table needs no such layer.
 
-    Keys get tokens where the layer is called with `training=True`, which is so in `fit`; `evaluate`
-    and `predict` add nothing. In `dataset.map` say it: `lookup(ids, training=True)`, one batch at a
-    time: with `num_parallel_calls` the order of keys is that of threads.
+    New keys get tokens in calls with `training=True`, as `fit` makes them; `evaluate` and `predict`
+    add no keys. In `dataset.map`, call `lookup(ids, training=True)` on one batch at a time:
+    `num_parallel_calls` would make the order of keys depend on threads.
 
-    On several ranks those of a training have the same tokens: new keys of all ranks are exchanged
-    in each training call, which all ranks must therefore make. A vocabulary that one rank alone was
-    given comes to the others by `keras_sparse.callbacks.BroadcastGlobalVariables`. In a
-    `dataset.map` it is not safe, as ranks take their batches at their own times: there, look ids up
-    in the model.
+    On several ranks, all ranks share their tokens. Each training call exchanges new keys, so all
+    ranks must make it. If one rank alone receives a vocabulary,
+    `keras_sparse.callbacks.BroadcastGlobalVariables` copies it to the others. Do not call the layer
+    in `dataset.map` on several ranks, because ranks read batches at different times; look ids up in
+    the model instead.
 
     Args:
-        max_tokens: Integer. How many keys get a token, below 2**32 - 1.
-        **kwargs: `name` as in `keras.layers.Layer`.
+        max_tokens: Integer below 2**32 - 1. Largest number of keys that get a token.
+        **kwargs: `name` of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Keys, of any integer type and value: a tensor or array of any rank, nested lists, a
-            RaggedTensor or SparseTensor.
-        training: Boolean. Whether new keys get tokens, and each key counts in `counts`. Defaults to
-            `None`: as the model is called, and outside of one `False`.
+        inputs: Keys of any integer dtype: a tensor or array of any rank, nested lists, a
+            RaggedTensor or a SparseTensor.
+        training: Boolean. Whether new keys get tokens and each key counts in `counts`. Defaults to
+            `None`: the mode of the model that calls the layer; `False` outside a model.
 
     Input shape: any.
-    Output shape: the same, int64.
+    Output shape: the shape of the input, int64.
 
     Example:
     >>> lookup = IntegerLookup(2)
@@ -77,7 +77,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
         self._saved_index = None
 
     def __call__(self, inputs, training=None, **kwargs):
-        if training is not None:  # as given, `None` would hide what the model is called with
+        if training is not None:  # an explicit `None` would hide the model's mode
             kwargs["training"] = training
         return super().__call__(ids_as_tensor(inputs), **kwargs)
 
@@ -106,7 +106,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
 
     @property
     def saved_index(self):
-        """The `SavedIndex` that a SavedModel has of the keys, made when it is first asked for."""
+        """The `SavedIndex` of the keys in a SavedModel, created on first access."""
         with _creation:
             if self._saved_index is None:
                 with tf.init_scope(), tf.device("CPU"):
@@ -117,7 +117,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
         tokens = self.saved_index.lookup(keys)
         if not len(self._content()[0]):
             return tokens
-        # Converters to other formats drop what fills the index: no token is then right.
+        # Converters to other formats drop the initializer of the index; no token is right then.
         is_empty = tf.equal(self.saved_index.size(), 0)
         return tf.where(is_empty, tf.constant(-1, tf.int64), tokens)
 
@@ -148,33 +148,39 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
         )
 
     def get_vocabulary(self):
-        """Returns a list of the keys by their tokens. For token 0 it has -1, as in Keras."""
+        """Returns the list of keys in the order of their tokens.
+
+        As in Keras, the entry of token 0 is -1.
+        """
         return [-1, *self._content()[0].tolist()]
 
     def vocabulary_size(self):
-        """Returns how many tokens there are now, token 0 among them."""
+        """Returns the current number of tokens, including token 0."""
         return len(self._content()[0]) + 1
 
     @property
     def counts(self):
-        """int64 array of shape `(vocabulary_size,)`: how often this rank has had each token in
-        training, from token 0 on. Files have rank 0's; all ranks go on with those of a file.
+        """Number of times that this rank has seen each token in training.
+
+        int64 array of shape `(vocabulary_size,)`, from token 0 on. Files store the counts of rank
+        0, and all ranks continue with the counts of a loaded file.
         """
         return self._content()[1]
 
     def set_vocabulary(self, vocabulary, counts=None):
-        """Gives the layer a vocabulary in the place of its own. New keys come after it.
+        """Replaces the vocabulary. New keys get the tokens after it.
 
         Args:
-            vocabulary: List or array of keys by their tokens, as `get_vocabulary` gives them: for
-                token 0 it has -1.
-            counts: List or array: how often each token was had. Defaults to `None`: zeros.
+            vocabulary: List or array of integer keys in the order of their tokens, as
+                `get_vocabulary` returns it, with -1 for token 0.
+            counts: List or array with the count of each token. Defaults to `None`: zeros.
 
         Raises:
-            ValueError: `vocabulary` does not begin with -1. Without it keys would have other tokens
-                than in the layer they come from.
-            tf.errors.InvalidArgumentError: There are more than `max_tokens`, one of them twice, or
-                counts of another number or below 0. Nothing has changed.
+            TypeError: `vocabulary` holds values that are not integers.
+            ValueError: `vocabulary` is not one-dimensional or does not begin with -1.
+            tf.errors.InvalidArgumentError: The vocabulary has more than `max_tokens` keys or a
+                repeated key, or `counts` has another length or a negative number. The layer keeps
+                its vocabulary.
         """
         vocabulary = np.asarray(vocabulary)
         if vocabulary.size and vocabulary.dtype.kind not in "iu":
@@ -183,16 +189,18 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
             )
         if vocabulary.ndim != 1 or not vocabulary.size or vocabulary[0] != -1:
             raise ValueError(
-                "`vocabulary` must begin with -1, for token 0, as `get_vocabulary` gives it: "
+                "`vocabulary` must begin with -1, for token 0, as `get_vocabulary` returns it: "
                 f"[-1, *keys]. Received: {vocabulary[:3].tolist()} of shape {vocabulary.shape}"
             )
         self._set_content(vocabulary[1:], np.zeros(len(vocabulary)) if counts is None else counts)
 
     def broadcast_vocabulary(self, root_rank):
-        """Gives all ranks the vocabulary and counts of one. All ranks must call it together.
+        """Copies the vocabulary and counts of one rank to all ranks.
+
+        All ranks must call it together.
 
         Args:
-            root_rank: Integer. Whose.
+            root_rank: Integer. The rank to copy from.
         """
         name = "keras_sparse.integer_lookup.broadcast"
         self._set_content(*broadcast_object(self._content(), root_rank, name))
@@ -217,7 +225,7 @@ class IntegerLookup(RejectTfCheckpoint, keras.layers.Layer):
         with keeps_failure(self, store):
             keys = read_dataset(store, "keys", np.int64, (None,))
             counts = read_dataset(store, "counts", np.int64, (len(keys) + 1,))
-            # In a rehearsal another layer finds what cannot be loaded.
+            # In a rehearsal, a copy checks whether the keys can be loaded.
             layer = (
                 IntegerLookup(self.max_tokens, name=self.name)
                 if file_context().is_rehearsal

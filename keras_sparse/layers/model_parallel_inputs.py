@@ -56,14 +56,14 @@ def check_whole_batch_options(layer):
     """
     if layer.templates.is_single:
         raise ValueError(
-            "`embeddings` must be a list or dict with dp_input=False, where a rank without a table "
-            "passes no input. Received: one layer"
+            "`embeddings` must be a list or dict with dp_input=False, because a rank without a "
+            "table passes no input. Received: one layer"
         )
     for name in _REFUSED:
         if getattr(layer, name) is not None:
             raise ValueError(
-                f"`{name}` must be None with dp_input=False, where a rank passes the inputs of the "
-                f"tables that it has columns of. Received: {name}={getattr(layer, name)}"
+                f"`{name}` must be None with dp_input=False, because a rank passes the inputs of "
+                f"the tables whose columns it holds. Received: {name}={getattr(layer, name)}"
             )
     if layer.strategy == "auto":
         raise ValueError(
@@ -73,13 +73,13 @@ def check_whole_batch_options(layer):
     for name, table in zip(layer.templates.names, layer.templates.layers, strict=True):
         if table.input_dim is None:
             raise ValueError(
-                "A dynamic table is spread by rows, for which every rank passes its own samples: "
-                f"leave out dp_input=False. Received: dynamic table '{name}'"
+                "A dynamic table is sharded by rows, for which every rank passes its own "
+                f"samples. Leave out dp_input=False. Received: dynamic table '{name}'"
             )
         if table.supports_masking and table.combiner is None:
             raise ValueError(
-                "`mask_zero` and `padding_id` need a combiner with dp_input=False, as a rank has "
-                f"no ids of its samples to mask. Received: table '{name}'"
+                "`mask_zero` and `padding_id` need a combiner with dp_input=False, because a "
+                f"rank has no ids of its own samples to mask. Received: table '{name}'"
             )
 
 
@@ -99,13 +99,13 @@ def _check_whole_batch(inputs, table, num_ranks):
     num_axes = len(inputs.shape)
     if num_axes != (1 if table.combiner is None else 2):
         raise ValueError(
-            "`inputs` must give one vector a sample with dp_input=False: ids of shape "
+            "`inputs` must give one vector per sample with dp_input=False: ids of shape "
             "(batch_size,), or (batch_size, hotness) with a combiner. Received: inputs of shape "
             f"{tuple(inputs.shape)} with combiner={table.combiner!r}"
         )
     if (inputs.shape[0] or 0) % num_ranks:
         raise ValueError(
-            f"The batch must be whole with dp_input=False, and {inputs.shape[0]} is not divisible "
-            f"by {num_ranks}, the number of ranks. Drop what is left over, or pad it. Received: "
-            f"inputs of shape {tuple(inputs.shape)}"
+            f"The batch size must be divisible by the number of ranks, {num_ranks}, with "
+            "dp_input=False. Drop the remainder, or pad the batch. Received: inputs of shape "
+            f"{tuple(inputs.shape)}"
         )

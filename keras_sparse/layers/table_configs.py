@@ -75,8 +75,8 @@ class TableConfigs:
         for i, table in enumerate(table_of):
             if table not in known:
                 raise ValueError(
-                    f"`input_table_map` must name tables, which are {list(known)}. Received: "
-                    f"{table!r} for input {i if self.input_names is None else self.input_names[i]}"
+                    f"`input_table_map` must hold tables of {list(known)}. Received: {table!r} "
+                    f"for input {i if self.input_names is None else self.input_names[i]}"
                 )
 
     @property
@@ -116,7 +116,7 @@ class TableConfigs:
             is_list = isinstance(inputs, (list, tuple))
             of_rank = "" if len(places) == self.num_inputs else f", of this rank's {list(places)}"
             raise ValueError(
-                f"`{name}` must be a list with an entry an input, {len(places)}{of_rank}. "
+                f"`{name}` must be a list with one entry per input, {len(places)}{of_rank}. "
                 f"Received: {len(inputs) if is_list else type(inputs).__name__}"
             )
         return list(inputs)
@@ -133,9 +133,9 @@ class TableConfigs:
         dtypes = sorted({layer.compute_dtype for layer in layers})
         if mode != "list" and (self.is_single or len(dtypes) > 1):
             raise ValueError(
-                f'`output_mode="{mode}"` must be that of a list or dict of layers of one compute '
-                "dtype. Give the layers one dtype policy, or leave it out. Received: "
-                + ("one layer" if self.is_single else f"layers of {dtypes}")
+                f'`output_mode="{mode}"` must be used with a list or dict of layers of one '
+                "compute dtype. Give the layers one dtype policy, or leave the option out. "
+                "Received: " + ("one layer" if self.is_single else f"layers of {dtypes}")
             )
         return mode
 
@@ -154,8 +154,8 @@ class TableConfigs:
         )
         if not is_dense or shape.rank != 2 or shape[1] != len(places):
             raise ValueError(
-                f"`{name}` must be a list or dict with an entry an input, or a dense matrix with a "
-                f"column an input, (batch_size, {len(places)}). Received: "
+                f"`{name}` must be a list or dict with one entry per input, or a dense matrix "
+                f"with one column per input, (batch_size, {len(places)}). Received: "
                 f"{type(matrix).__name__} of shape {shape}"
             )
         pools = [self.pools(self.input_tables[i]) for i in places]
@@ -227,7 +227,7 @@ def _is_saved_layer(embeddings):
 def _check_single(input_table_map):
     if input_table_map is not None:
         raise ValueError(
-            "`input_table_map` must be None for one layer, which has one input. Give a list of "
+            "`input_table_map` must be None for one layer, which has one input. Pass a list of "
             f"layers. Received: input_table_map={input_table_map!r}"
         )
 
@@ -246,14 +246,15 @@ def _as_embedding(layer):
     if known is None or own is not None:
         raise TypeError(
             "`embeddings` must hold embedding layers: keras.layers.Embedding, "
-            "keras_sparse.layers.Embedding or a subclass that computes nothing else, as they are "
-            "looked up together without being called. Give such a one, and do the rest with what "
-            f"this layer gives, in a layer of its own. Received: {_described(layer, own)}"
+            "keras_sparse.layers.Embedding or a subclass that computes nothing else, because "
+            "they are looked up together without being called. Pass such a layer, and compute "
+            "the rest from the outputs of this layer, in another layer. Received: "
+            f"{_described(layer, own)}"
         )
     if layer.built:
         raise ValueError(
-            "`embeddings` must hold layers that are not built. Give new ones, and their rows to "
-            f"`set_weights`. Received: built layer '{layer.name}'"
+            "`embeddings` must hold layers that are not built. Pass new layers, and write their "
+            f"rows with `set_weights`. Received: built layer '{layer.name}'"
         )
     if layer.activity_regularizer is not None:
         raise NotImplementedError(

@@ -4,80 +4,115 @@ from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 class TableLayer(keras.layers.Layer):
-    """What layers with tables have in common: rows by their keys, and how `model.summary()` counts.
+    """Base class of layers with tables: reads and writes rows by key.
 
-    On several ranks all must call these methods of a layer that spreads tables over them together,
-    with the same arguments: each does what it owns, and all get the whole answer.
+    On several ranks, all ranks must call the methods of a layer with sharded tables together and
+    with the same arguments. Each rank works on the rows that it owns, and all ranks receive the
+    whole result.
 
-    A `padding_id` has no row: `contains` is False, `find` gives zeros, `assign` is a ValueError.
+    A `padding_id` has no row: `contains` returns `False` for it, `find` returns zeros, and `assign`
+    raises `ValueError`.
     """
 
     def contains(self, keys, table=None):
-        """Says which keys have a row: see `EmbeddingVariable.contains`.
+        """Returns which keys have a row, in any tier.
 
         Args:
-            keys: List, array or tensor of integers of shape `(n,)`.
-            table: String: which table, of a layer of several. Defaults to `None`: its only one.
+            keys: List, array or tensor of integers of shape `(n,)`. Repeated keys are allowed.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                the only table of the layer.
+
+        Returns:
+            Boolean array of shape `(n,)`. Every id in the range of a static table has a row, and no
+            id outside has one.
         """
         return self._keyed_table("contains", table).contains(keys)
 
     def find(self, keys, table=None):
-        """Reads the rows of keys, with their slots: see `EmbeddingVariable.find`.
+        """Reads the rows of keys with their slots, without creating rows.
 
         Args:
-            keys, table: As of `contains`.
+            keys: List, array or tensor of integers of shape `(n,)`. Repeated keys are allowed.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                the only table of the layer.
+
+        Returns:
+            `keras_sparse.tables.table.FindResult` with `exist`, `rows` and `slots`, as
+            `EmbeddingVariable.find` documents it.
         """
         return self._keyed_table("find", table).find(keys)
 
     def assign(self, keys, rows, slots=None, table=None):
-        """Writes rows of keys, making those that are not there: see `EmbeddingVariable.assign`.
+        """Writes the rows of keys and creates missing rows.
 
         Args:
-            keys, table: As of `contains`.
+            keys: List, array or tensor of integers of shape `(n,)`. The last row of a repeated key
+                is kept.
             rows: List, array or tensor of numbers of shape `(n, output_dim)`.
-            slots: Dict of such by the names of all slots. Defaults to `None`: slots stay.
+            slots: Dict from the name of each slot of the optimizer to such rows, as `find` returns
+                it. Defaults to `None`: slots stay unchanged, and new rows have initial slots.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                the only table of the layer.
         """
         self._keyed_table("assign", table).assign(keys, rows, slots)
 
     def erase(self, keys, table=None):
-        """Drops the rows of keys of a dynamic table for good: see `EmbeddingVariable.erase`.
+        """Deletes the rows of keys of a dynamic table from all tiers.
 
         Args:
-            keys, table: As of `contains`.
+            keys: List, array or tensor of integers of shape `(n,)`. Keys without a row are skipped.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                the only table of the layer.
+
+        Raises:
+            NotImplementedError: The table is static.
         """
         self._keyed_table("erase", table).erase(keys)
 
     def compact(self, table=None):
-        """Leaves no byte of rows that have gone in files: see `EmbeddingVariable.compact`.
+        """Rewrites files of lower tiers so that no byte of a deleted row remains.
+
+        See `EmbeddingVariable.compact`.
 
         Args:
-            table: String: which table, of a layer of several. Defaults to `None`: all of them.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                all tables of the layer.
         """
         tables = self._keyed_tables("compact")
         for each in tables.values() if table is None else [self._keyed_table("compact", table)]:
             each.compact()
 
     def export(self, chunk_rows=65536, with_ages=False, table=None, with_frequencies=False):
-        """Yields all rows in pieces: see `EmbeddingVariable.export`.
+        """Yields all rows in chunks.
 
-        Of tables over several ranks all ranks get the rows of all, and must go through them to the
+        On several ranks, every rank receives all rows of a sharded table and must iterate to the
         end.
 
         Args:
-            chunk_rows, with_ages, with_frequencies: As of `EmbeddingVariable.export`.
-            table: As of `contains`.
+            chunk_rows: Integer. Approximate number of rows per chunk. Defaults to 65536.
+            with_ages: Boolean. Whether to yield the age of each row, in the unit of the eviction
+                policy. Defaults to `False`.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                the only table of the layer.
+            with_frequencies: Boolean. Whether to yield the number of training steps in which each
+                row had a gradient. Defaults to `False`.
+
+        Yields:
+            `(keys, records)`, followed by ages and frequencies if requested, as
+            `EmbeddingVariable.export` documents them.
         """
         keyed = self._keyed_table("export", table)
         return keyed.export(chunk_rows, with_ages, with_frequencies)
 
     def lookup_rows(self, ids, table=None):
-        """Looks up the row of each id of one table, without pooling.
+        """Looks up one row per id of one table, without pooling.
 
-        Differentiable in the table. Every rank gets the rows of its own ids.
+        Differentiable in the table. Each rank receives the rows of its own ids.
 
         Args:
-            ids: Integer tensor of shape `(n,)`, of another length on each rank.
-            table: As of `contains`.
+            ids: Integer tensor of shape `(n,)`. Its length may differ by rank.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                the only table of the layer.
 
         Returns:
             float32 tensor of shape `(n, output_dim)`.
@@ -90,16 +125,20 @@ class TableLayer(keras.layers.Layer):
     def _refuse_padding(self, padding_id):
         if padding_id is not None:
             raise ValueError(
-                "`lookup_rows` must be called on a table without a `padding_id`, whose id has no "
-                "row. Leave the option out, and padding out of the ids. Received: layer "
-                f"'{self.name}' with padding_id={padding_id}"
+                "`lookup_rows` must be called on a table without a `padding_id`, because that "
+                "id has no row. Leave out the option, and remove padding from the ids. "
+                f"Received: layer '{self.name}' with padding_id={padding_id}"
             )
 
     def table_shape(self, table=None):
-        """Returns `(input_dim, output_dim)` of a table, `input_dim` being `None` for a dynamic one.
+        """Returns `(input_dim, output_dim)` of a table.
 
         Args:
-            table: As of `contains`.
+            table: String. Name of the table, for a layer with several tables. Defaults to `None`:
+                the only table of the layer.
+
+        Returns:
+            Tuple of two integers; `input_dim` is `None` for a dynamic table.
         """
         raise NotImplementedError
 
@@ -118,7 +157,7 @@ class TableLayer(keras.layers.Layer):
         return table
 
     def _keyed_tables(self, method):
-        """Returns a dict of what has these methods, by the names of tables."""
+        """Returns a dict from names to the tables that implement these methods."""
         raise NotImplementedError
 
     def count_params(self):
@@ -128,7 +167,7 @@ class TableLayer(keras.layers.Layer):
 
 
 class _DynamicCount(int):
-    """A number of parameters that is what it is now."""
+    """A number of parameters that may change; a dynamic table's current count."""
 
     def __format__(self, spec):
         number = format(int(self), spec)

@@ -1,4 +1,4 @@
-"""Ops from gradients to updated rows."""
+"""Ops that merge gradients and update rows."""
 
 import tensorflow as tf
 
@@ -23,30 +23,31 @@ def merge_gradients(
 ):
     """Sums the gradients of equal ids, for several tables at once.
 
-    The sums are added in an order that does not depend on the number of threads.
+    The order of the sums does not depend on the number of threads.
 
     Args:
         ids: List of int64 tensors of shape `(num_ids,)`.
-        values: List of float32, float16 or bfloat16 tensors: gradients of rows, `(num_ids,
-            output_dim)`; for pooled ids gradients of the bags, `(num_bags, output_dim)`.
-        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` where ids were not
-            pooled. Defaults to `None` for all.
-        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for ones. Defaults to
-            `None` for all.
-        combiners: List of `"sum"`, `"mean"`, `"sqrtn"`, or `None` where ids were not pooled.
+        values: List of float32, float16 or bfloat16 tensors: gradients of rows, of shape
+            `(num_ids, output_dim)`, or for pooled ids gradients of bags, of shape
+            `(num_bags, output_dim)`.
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` for ids that were
+            not pooled. Defaults to `None` for all.
+        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for weights of 1. Defaults
+            to `None` for all.
+        combiners: List of `"sum"`, `"mean"` or `"sqrtn"`, or `None` for ids that were not pooled.
             Defaults to `None` for all.
-        columns: List of pairs `(first, number)` of integers: the columns of each of `values` that
-            are its gradient. Defaults to `None`: they have no others.
-        device: String. Where it is done: a GPU takes gradients of tables in its memory. Defaults to
+        columns: List of integer pairs `(first, number)`: the columns of each tensor of `values`
+            that are its gradient. Defaults to `None`: all columns.
+        device: String. Device of the op; a GPU takes gradients of tables in its memory. Defaults to
             `"CPU:0"`.
-        max_entries: List of integers: how many entries of an id a result may have. It has as many
-            as the id occurs, up to these, one behind the other: the first with the sum, the others
-            with -0, so that tables whose `admission` counts occurrences can. Defaults to `None`: 1
-            for all.
+        max_entries: List of integers. Largest number of entries of an id in a result. An id has as
+            many entries as it occurs, up to this number, one after the other: the first with the
+            sum and the others with -0, so that an `admission` filter can count occurrences.
+            Defaults to `None`: 1 for all.
 
     Returns:
-        `(ids, sums)`: a list of int64 tensors of shape `(num_entries,)` and a list of
-        float32 tensors of shape `(num_entries, output_dim)`: the gradient of each row.
+        `(ids, sums)`: a list of int64 tensors of shape `(num_entries,)`, and a list of float32
+        tensors of shape `(num_entries, output_dim)` with the gradient of each row.
 
     Example:
     >>> ids, sums = merge_gradients([tf.constant([7, 7], tf.int64)], [tf.ones((2, 3))])
@@ -72,14 +73,13 @@ def merge_gradients(
 def _refuse_second_derivatives(operation, *grads):
     raise NotImplementedError(
         "The gradient of rows that were pooled or joined has no gradient of its own. For second "
-        "derivatives look rows up without a combiner and with output_mode='list', and pool or join "
-        "them in TensorFlow. Received: a gradient through "
-        f"{operation.type}"
+        "derivatives, look rows up without a combiner and with output_mode='list', and pool or "
+        f"join them in TensorFlow. Received: a gradient through {operation.type}"
     )
 
 
 def with_defaults(num_tables, row_splits, weights, combiners):
-    """Puts what the native ops take for what was left out: empty tensors and `"none"`."""
+    """Replaces missing arguments of native ops by empty tensors and `"none"`."""
     no_splits, no_weights = constant((), tf.int64), constant((), tf.float32)
     row_splits = [None] * num_tables if row_splits is None else row_splits
     weights = [None] * num_tables if weights is None else weights
@@ -92,30 +92,30 @@ def with_defaults(num_tables, row_splits, weights, combiners):
 
 
 def pack_slices(ids, values, scale=1.0):
-    """Packs the gradients of several tables in one tensor, which ranks can gather in one exchange.
+    """Packs the gradients of several tables into one tensor for one exchange.
 
     Args:
-        ids: List of int64 tensors of shape `(num_ids,)`, one a table.
+        ids: List of int64 tensors of shape `(num_ids,)`, one per table.
         values: List of float32 tensors of shape `(num_ids, output_dim)`.
-        scale: Float. What the values are multiplied by. Defaults to 1.
+        scale: Float. Factor of the values. Defaults to 1.
 
     Returns:
-        int32 tensor of one axis.
+        int32 tensor with one axis.
     """
     return library.lib.keras_sparse_pack_slices(ids=ids, values=values, scale=scale)
 
 
 def unpack_slices(words, widths, num_ranks):
-    """Takes apart what `num_ranks` ranks have packed, one tensor behind the other.
+    """Unpacks the concatenated tensors that `num_ranks` ranks have packed.
 
     Args:
-        words: int32 tensor of one axis.
-        widths: List of integers: `output_dim` of each table.
-        num_ranks: Integer.
+        words: int32 tensor with one axis.
+        widths: List of integers: the `output_dim` of each table.
+        num_ranks: Integer. Number of ranks.
 
     Returns:
         `(ids, values)`: a list of int64 tensors of shape `(num_ids,)` and a list of float32 tensors
-        of shape `(num_ids, output_dim)`. What the ranks have of a table is in the order of ranks.
+        of shape `(num_ids, output_dim)`. The entries of a table are in the order of ranks.
 
     Example:
     >>> packed = pack_slices([tf.constant([7], tf.int64)], [tf.ones((1, 3))], scale=0.5)
@@ -132,31 +132,34 @@ def unpack_slices(words, widths, num_ranks):
 def apply_gradients(
     variables, ids, values, numbers, row_splits=None, weights=None, combiners=None, columns=None
 ):
-    """Updates rows in place by their gradients, creating the rows that are not there.
+    """Updates rows in place by their gradients, and creates missing rows.
 
-    A row moves once, by the sum of its gradients. It is one step of each table's rule, whether it
-    has ids in it or not. Where a table refuses the step for an id outside of it or for want of room
-    for new rows, no table has changed, in whichever memory it is.
+    Each row moves once, by the sum of its gradients. The call is one step of the rule of each
+    table, even of a table without ids in it. If a table rejects the step, for an id out of its
+    range or for lack of room for new rows, all tables stay unchanged, in CPU and GPU memory.
 
     Args:
-        variables: List of `EmbeddingVariable`, each once.
-        ids: List of int64 tensors of shape `(num_ids,)`, with repeats or without.
-        values: List of float32, float16 or bfloat16 tensors: gradients of rows, `(num_ids,
-            output_dim)`; for pooled ids gradients of the bags, `(num_bags, output_dim)`.
-        numbers: float32 tensor of shape `(num_tables, num_numbers)`: the learning rate, then what
-            else the tables' rule takes with a step (`rule_numbers()` of the optimizer).
-        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` where rows were not
-            pooled. Defaults to `None` for all.
-        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for ones. Defaults to
-            `None` for all.
-        combiners: List of `"sum"`, `"mean"`, `"sqrtn"`, or `None` where rows were not pooled.
+        variables: List of distinct `EmbeddingVariable`s.
+        ids: List of int64 tensors of shape `(num_ids,)`, one per variable. Repeated ids are
+            allowed.
+        values: List of float32, float16 or bfloat16 tensors: gradients of rows, of shape
+            `(num_ids, output_dim)`, or for pooled ids gradients of bags, of shape
+            `(num_bags, output_dim)`.
+        numbers: float32 tensor of shape `(num_tables, num_numbers)`: the learning rate, followed by
+            the other numbers that the rule of the table takes in a step (`rule_numbers()` of the
+            optimizer).
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`, or `None` for rows that were
+            not pooled. Defaults to `None` for all.
+        weights: List of float32 tensors of shape `(num_ids,)`, or `None` for weights of 1. Defaults
+            to `None` for all.
+        combiners: List of `"sum"`, `"mean"` or `"sqrtn"`, or `None` for rows that were not pooled.
             Defaults to `None` for all.
-        columns: List of pairs `(first, number)` of integers: the columns of each of `values` that
-            are its gradient. Defaults to `None`: they have no others.
+        columns: List of integer pairs `(first, number)`: the columns of each tensor of `values`
+            that are its gradient. Defaults to `None`: all columns.
 
     Raises:
-        tf.errors.FailedPreconditionError: A table was given a rule anew since this op was made:
-            its slots are another optimizer's.
+        tf.errors.FailedPreconditionError: Another optimizer was built on a table since this op was
+            created, so its slots have changed.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 2, initializer="zeros")
@@ -231,7 +234,7 @@ def check_updates(variables, ids):
 
 
 def check_room(variables, ids):
-    """Says whether an update with these ids would exceed the limit of rows of a table.
+    """Checks whether an update with these ids would exceed a table's `max_rows`.
 
     Args:
         variables: List of `EmbeddingVariable`.

@@ -20,11 +20,11 @@ from keras_sparse.utils import checks
 
 
 class LookupMode(enum.Enum):
-    """What a lookup does where it is called."""
+    """The ways in which a lookup can run."""
 
-    SAVED_MODEL = enum.auto()  # reads what a SavedModel has of the tables, by ops of TensorFlow
-    COLLECT = enum.auto()  # tells its arguments to `collect_lookups`, and gives zeros
-    DRY = enum.auto()  # gives zeros: Keras traces a model for its shapes, and has made no table yet
+    SAVED_MODEL = enum.auto()  # reads the tables of a SavedModel, by ops of TensorFlow
+    COLLECT = enum.auto()  # passes its arguments to `collect_lookups` and returns zeros
+    DRY = enum.auto()  # returns zeros: Keras traces shapes before tables exist
     RUN = enum.auto()
 
 
@@ -32,10 +32,10 @@ def lookup_mode(variables):
     """Returns the `LookupMode` of a lookup.
 
     Args:
-        variables: List of `EmbeddingVariable`, or of their tables: what it reads or trains.
+        variables: List of `EmbeddingVariable`, or of their tables, that the lookup reads or trains.
 
     Raises:
-        ValueError: As of `collected_lookups`.
+        ValueError: As `collected_lookups` raises it.
     """
     if is_for_saved_model():
         return LookupMode.SAVED_MODEL
@@ -47,11 +47,11 @@ def lookup_mode(variables):
 
 
 COMBINERS = ("sum", "mean", "sqrtn")
-# What rows can be written as.
+# Dtypes of looked-up rows.
 ROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def lookup(
     variables,
@@ -62,41 +62,42 @@ def lookup(
     joined=False,
     dtype="float32",
 ):
-    """Reads rows of several tables in one native op, pooled or one by one.
+    """Looks up rows of several tables in one native op, and optionally pools them.
 
-    An empty bag reads as zeros. Differentiable in the variables (`tape.gradient` gives
-    `tf.IndexedSlices`, for pooled rows `PooledSlices`) and in the weights.
+    An empty bag returns zeros. Differentiable in the variables and in the weights: `tape.gradient`
+    returns `tf.IndexedSlices`, or `PooledSlices` for pooled rows.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        ids: List of int64 tensors of shape `(num_ids,)`, one a variable.
-        row_splits: List of int64 tensors of shape `(num_bags + 1,)`: bag i pools the ids from
-            `row_splits[i]` to `row_splits[i + 1]`. `None` where rows are not pooled. Defaults to
-            `None` for all.
-        weights: List of float32 tensors of shape `(num_ids,)`: what each row counts in its bag.
-            `None` for ones. Defaults to `None` for all.
-        combiners: List of `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or
-            `"sqrtn"` (over the root of the sum of their squares); `None` where rows are not pooled.
+        ids: List of int64 tensors of shape `(num_ids,)`, one per variable.
+        row_splits: List of int64 tensors of shape `(num_bags + 1,)`: bag `i` pools the ids from
+            `row_splits[i]` to `row_splits[i + 1]`. `None` for a variable whose rows are not pooled.
             Defaults to `None` for all.
-        joined: Boolean. Whether to write the rows of all variables side by side into one tensor,
-            for which each must have as many. Defaults to `False`.
-        dtype: String or dtype. What rows, float32 in their tables and in sums of them, are
-            rounded to when they are written: `"float32"`, `"float16"` or `"bfloat16"`. Defaults to
+        weights: List of float32 tensors of shape `(num_ids,)`: the weight of each row in its bag.
+            `None` stands for weights of 1. Defaults to `None` for all.
+        combiners: List of `"sum"`, `"mean"` (divided by the sum of the weights) or `"sqrtn"`
+            (divided by the root of the sum of squared weights). `None` for a variable whose rows
+            are not pooled. Defaults to `None` for all.
+        joined: Boolean. Whether to write the rows of all variables side by side into one tensor;
+            each variable must then have the same number of rows or bags. Defaults to `False`.
+        dtype: `"float32"`, `"float16"` or `"bfloat16"`, or a dtype of that name. Dtype of the
+            result. Rows and their sums are float32 and rounded when they are written. Defaults to
             `"float32"`.
 
     Returns:
-        List of tensors of that dtype: `(num_bags, output_dim)` where pooled, otherwise
-        `(num_ids, output_dim)`. If `joined` one tensor, `(num_bags, sum of the output_dims)`.
+        List of tensors of that dtype, of shape `(num_bags, output_dim)` if pooled and
+        `(num_ids, output_dim)` otherwise. With `joined=True`, one tensor of shape
+        `(num_bags, sum of the output_dims)`.
 
     Raises:
-        tf.errors.InvalidArgumentError: An id is outside a static table. Names table, position and
-            value. With `out_of_range="zero"` its row is zeros instead. Or a table is the part that
-            this rank has of a layer's table, and another rank owns the id.
-        tf.errors.FailedPreconditionError: The gradient of weights is taken after a table was
-            updated: it needs the rows as they were.
-        ValueError: The lists differ in length, or weights and ids of a table do.
+        tf.errors.InvalidArgumentError: An id is outside a static table with `out_of_range="error"`,
+            or another rank owns the id of a sharded table. The message names table, position and
+            value.
+        tf.errors.FailedPreconditionError: The gradient of the weights is computed after a table was
+            updated: it needs the rows of the lookup.
+        ValueError: The lists differ in length, or the weights and ids of a variable do.
         TypeError: Ids are not int64.
-        NotImplementedError: Under a `tf.distribute` strategy.
+        NotImplementedError: The lookup is inside a `tf.distribute` strategy.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
@@ -113,7 +114,9 @@ def lookup(
     checks.same_length({name: a_list for name, a_list in lists.items() if a_list is not None})
     if not variables:
         if joined:
-            raise ValueError("`variables` must not be empty where rows are joined")
+            raise ValueError(
+                "`variables` must not be empty with joined=True. Received: variables=[]"
+            )
         return []
     ids = [_check_ids(i) for i in ids]
     are_weighted = [weight is not None for weight in weights or [None] * len(ids)]
@@ -194,7 +197,7 @@ def _check_ids(ids):
 def _check_weights(weights, ids):
     if not weights.shape.is_compatible_with(ids.shape):
         raise ValueError(
-            "`weights` must have one number an id. Received: weights of shape "
+            "`weights` must have one number per id. Received: weights of shape "
             f"{tuple(weights.shape)}, ids of shape {tuple(ids.shape)}"
         )
 

@@ -4,26 +4,27 @@ from keras_sparse.native.gradients import merge_gradients
 
 
 class PooledSlices(tf.IndexedSlices):
-    """The gradient of a table whose rows were pooled, joined with those of others or rounded.
+    """Holds the gradient of a table whose rows were pooled, joined or rounded.
 
-    To TensorFlow and Keras it is a `tf.IndexedSlices` of one sum a distinct id, beside the further
-    entries that `max_entries` allows, or of float32 gradients of rows where these were rounded
-    alone. Those are made when `values` or `indices` is first read. The sparse optimizers read the
-    bags instead, which spares a batch its largest tensor: the native update sums on the way.
+    TensorFlow and Keras use it as `tf.IndexedSlices` with one sum per distinct id, and with the
+    further entries that `max_entries` allows; or with one float32 gradient per row if rows were
+    only rounded. These slices are computed when `values` or `indices` is first read. The sparse
+    optimizers read the bags instead and sum in the native update, which avoids the largest tensor
+    of a batch.
 
     Args:
         ids: int64 tensor of shape `(num_ids,)`.
-        output_grads: Tensor of shape `(num_bags, output_dim)`, or wider (see `columns`), of the
-            dtype that rows were written in: float32, float16 or bfloat16. Sums are float32.
-        row_splits: int64 tensor of shape `(num_bags + 1,)`, or `(0,)` where rows were not pooled.
-        weights: float32 tensor of shape `(num_ids,)`, or of shape `(0,)` for ones.
-        combiner: `"sum"`, `"mean"` or `"sqrtn"`, or `"none"` where rows were not pooled.
+        output_grads: Tensor of shape `(num_bags, output_dim)`, or wider (see `columns`), in the
+            dtype of the looked-up rows: float32, float16 or bfloat16. Sums are float32.
+        row_splits: int64 tensor of shape `(num_bags + 1,)`, or `(0,)` if rows were not pooled.
+        weights: float32 tensor of shape `(num_ids,)`, or `(0,)` for weights of 1.
+        combiner: `"sum"`, `"mean"` or `"sqrtn"`, or `"none"` if rows were not pooled.
         dense_shape: int64 tensor of shape `(2,)`.
-        columns: `(first, number)`, a pair of integers: which columns of `output_grads` are this
-            table's. Defaults to `None`: it has no others.
-        device: String. That of the table, where sums are made. Defaults to `"CPU:0"`.
-        max_entries: Integer. How many entries of an id there may be: as many as it occurs, up to
-            these, the first with the sum and the others with -0. Defaults to 1.
+        columns: Pair of integers `(first, number)`: the columns of `output_grads` that belong to
+            this table. Defaults to `None`: all columns.
+        device: String. Device of the table, on which sums are computed. Defaults to `"CPU:0"`.
+        max_entries: Integer. Largest number of entries of an id. An id has as many entries as it
+            occurs, up to this number: the first with the sum and the others with -0. Defaults to 1.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 2, initializer="ones")

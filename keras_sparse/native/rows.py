@@ -1,4 +1,4 @@
-"""Ops that put rows and filter entries into tables, read them and take them out."""
+"""Ops that write, read and delete rows and filter entries of tables."""
 
 import tensorflow as tf
 
@@ -9,18 +9,18 @@ from keras_sparse.utils import checks
 
 
 def import_rows(variables, keys, records, ages=None, frequencies=None):
-    """Writes rows into the tables, creating those that are not there.
+    """Writes rows into tables and creates missing rows.
 
     Args:
         variables: List of `EmbeddingVariable`.
         keys: List of int64 tensors of shape `(n,)`.
-        records: List of float32 tensors: rows of shape `(n, output_dim)`, which leaves the slots of
-            existing rows as they are, or whole records of shape `(n, record_floats)`.
-        ages: List of uint32 tensors of shape `(n,)`, as `export_rows` gives them, or of shape
-            `(0,)` for ages of 0. A table that keeps no ages drops them. Defaults to `None`: ages
-            of 0.
-        frequencies: List of uint32 tensors likewise, of shape `(0,)` where rows keep what they have
-            and new ones have 0. Defaults to `None`: that for all.
+        records: List of float32 tensors: rows of shape `(n, output_dim)`, which leave the slots of
+            existing rows unchanged, or records of shape `(n, record_floats)`.
+        ages: List of uint32 tensors of shape `(n,)`, as `export_rows` returns them, or of shape
+            `(0,)` for ages of 0. A table without ages drops them. Defaults to `None`: ages of 0.
+        frequencies: List of uint32 tensors of shape `(n,)`, or of shape `(0,)` if existing rows
+            keep their frequencies and new rows have 0. A table without frequencies drops them.
+            Defaults to `None`: shape `(0,)` for all.
     """
     handles = handles_of(variables)
     none = [tf.zeros((0,), tf.uint32) for _ in handles]
@@ -34,24 +34,24 @@ def import_rows(variables, keys, records, ages=None, frequencies=None):
 
 
 def export_rows(variables, cursors, max_rows):
-    """Reads the next piece of each table.
+    """Reads the next chunk of rows of each table.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        cursors: int64 tensor of shape `(num_tables,)`: zeros at first, then what the call before
-            returned. -1 stands for a table that is all out, which gives an empty piece.
-        max_rows: Integer. A piece is about this long.
+        cursors: int64 tensor of shape `(num_tables,)`: zeros at first, then the `next_cursors` of
+            the previous call. -1 marks the end of a table and gives an empty chunk.
+        max_rows: Integer. Approximate number of rows in a chunk.
 
     Returns:
-        `(keys, records, ages, frequencies, next_cursors)`: a list of int64 tensors of shape `(n,)`;
-        a list of float32 tensors of shape `(n, record_floats)`, a record being the row, then its
-        slots, both with the moves of the steps that they have missed; a list of uint32 tensors of
-        shape `(n,)`, how many steps or seconds ago each row had its last gradient, or `(0,)` of a
-        table that does not keep it; a list of uint32 tensors likewise, in how many steps each row
-        had one; an int64 tensor of shape `(num_tables,)`.
+        `(keys, records, ages, frequencies, next_cursors)`. `keys` is a list of int64 tensors of
+        shape `(n,)`. `records` is a list of float32 tensors of shape `(n, record_floats)`: each row
+        and its slots, with missed steps applied. `ages` is a list of uint32 tensors of shape
+        `(n,)`: the steps or seconds since the last gradient of each row, or shape `(0,)` for a
+        table without ages. `frequencies` is such a list with the number of steps in which each row
+        had a gradient. `next_cursors` is an int64 tensor of shape `(num_tables,)`.
 
     Raises:
-        tf.errors.FailedPreconditionError: A table has changed since the piece before.
+        tf.errors.FailedPreconditionError: A table has changed since the previous chunk.
     """
     return library.lib.keras_sparse_export(
         handles=handles_of(variables),
@@ -61,11 +61,11 @@ def export_rows(variables, cursors, max_rows):
 
 
 def have_rows(variables, keys):
-    """Says which keys have a row, in any tier.
+    """Returns which keys have a row, in any tier.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        keys: List of int64 tensors of shape `(n,)`.
+        keys: List of int64 tensors of shape `(n,)`, one per variable.
 
     Returns:
         List of boolean tensors of shape `(n,)`. An id outside a static table has no row.
@@ -80,20 +80,20 @@ def have_rows(variables, keys):
 
 
 def read_rows(variables, keys):
-    """Reads the rows of keys with their slots. It is no lookup, and changes nothing.
+    """Reads the rows of keys with their slots, without changing the tables.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        keys: List of int64 tensors of shape `(n,)`, with repeats or without.
+        keys: List of int64 tensors of shape `(n,)`, one per variable. Repeated keys are allowed.
 
     Returns:
-        `(exist, records)`: a list of boolean tensors of shape `(n,)`, which keys have a row; a list
-        of float32 tensors of shape `(n, record_floats)`, as `export_rows` gives them. A key without
-        a row has what a lookup reads for it, and slots as a new row begins with them; an id outside
-        a static table zeros.
+        `(exist, records)`. `exist` is a list of boolean tensors of shape `(n,)`: whether each key
+        has a row. `records` is a list of float32 tensors of shape `(n, record_floats)`: each row
+        and its slots, with missed steps applied. A key without a row has the row that a lookup
+        returns and the slots of a new row; an id outside a static table has zeros.
 
     Raises:
-        tf.errors.InvalidArgumentError: An id is outside a static table that refuses such.
+        tf.errors.InvalidArgumentError: An id is outside a static table with `out_of_range="error"`.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
@@ -107,11 +107,14 @@ def read_rows(variables, keys):
 
 
 def erase_rows(variables, keys):
-    """Drops rows from all tiers of dynamic tables, and what admission filters have of waiting keys.
+    """Deletes rows of dynamic tables from all tiers.
+
+    The counts of keys that wait in an admission filter are deleted too.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        keys: List of int64 tensors of shape `(n,)`. A key without a row is left out.
+        keys: List of int64 tensors of shape `(n,)`, one per variable. Keys without a row are
+            skipped.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
@@ -124,15 +127,17 @@ def erase_rows(variables, keys):
 
 
 def promote_rows(variables, keys):
-    """Brings rows from lower tiers into the first one, as their next gradient would.
+    """Promotes rows from lower tiers into the first tier.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        keys: List of int64 tensors of shape `(n,)`. Those without a row are left out.
+        keys: List of int64 tensors of shape `(n,)`, one per variable. Keys without a row are
+            skipped.
 
     Returns:
-        `(num_promoted, versions)`: int64 tensors of shapes `(num_tables,)`, how many rows came, and
-        `(num_tables, 2)`, the versions of the tables before and after.
+        `(num_promoted, versions)`: an int64 tensor of shape `(num_tables,)` with the number of
+        promoted rows, and one of shape `(num_tables, 2)` with the versions of the tables before and
+        after.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
@@ -144,18 +149,22 @@ def promote_rows(variables, keys):
 
 
 def evict_rows(variables, eviction, with_rows=False):
-    """Drops the rows of dynamic tables, in all their tiers, that a policy lets go.
+    """Evicts the rows of dynamic tables that a policy selects, from all tiers.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        eviction: A policy of `keras_sparse.storage`. One that asks for ages must be that of the
-            tables, which otherwise do not remember them, or count them in another unit.
-        with_rows: Boolean. Whether to return the rows too. Defaults to `False`.
+        eviction: Policy of `keras_sparse.storage`. A policy by age must be that of the tables,
+            because other tables keep no ages or count them in another unit.
+        with_rows: Boolean. Whether to return the evicted rows too. Defaults to `False`.
 
     Returns:
-        int64 tensor of shape `(num_tables,)`: how many rows went. With rows `(num_evicted, keys,
-        records)`: also a list of int64 tensors of shape `(n,)`, and one of float32 tensors of shape
-        `(n, record_floats)`, as `export_rows` would have given them.
+        int64 tensor of shape `(num_tables,)`: the number of evicted rows. With `with_rows=True`,
+        `(num_evicted, keys, records)`, where `keys` is a list of int64 tensors of shape `(n,)` and
+        `records` a list of float32 tensors of shape `(n, record_floats)` with each row and its
+        slots.
+
+    Raises:
+        TypeError: `eviction` is not a policy.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(None, 2, initializer="ones")
@@ -181,7 +190,9 @@ def evict_rows(variables, eviction, with_rows=False):
 
 
 def import_filter(variables, keys, counts):
-    """Writes what `export_filter` has read into filters of the same kind, count and size.
+    """Writes the entries of `export_filter` into filters of the same kind and size.
+
+    The filters must also count the same.
 
     Args:
         variables: List of `EmbeddingVariable`.
@@ -194,21 +205,21 @@ def import_filter(variables, keys, counts):
 
 
 def export_filter(variables, cursors, max_entries):
-    """Reads the next piece of what each table's admission filter remembers.
+    """Reads the next chunk of the state of each table's admission filter.
 
     Args:
         variables: List of `EmbeddingVariable`.
-        cursors: int64 tensor of shape `(num_tables,)`: zeros at first, then what the call before
-            returned. -1 stands for a filter that is all out, which gives an empty piece.
-        max_entries: Integer. A piece is about this long.
+        cursors: int64 tensor of shape `(num_tables,)`: zeros at first, then the `next_cursors` of
+            the previous call. -1 marks the end of a filter and gives an empty chunk.
+        max_entries: Integer. Approximate number of entries in a chunk.
 
     Returns:
         `(keys, counts, next_cursors)`: lists of int64 and of uint32 tensors of shape `(n,)`, whose
-        meaning is the filter's own (docs/formats/table.md), both empty for a table without one; an
-        int64 tensor of shape `(num_tables,)`.
+        meaning depends on the filter (docs/formats/table.md) and which are empty for a table
+        without one; and an int64 tensor of shape `(num_tables,)`.
 
     Raises:
-        tf.errors.FailedPreconditionError: A table has changed since the piece before.
+        tf.errors.FailedPreconditionError: A table has changed since the previous chunk.
     """
     return library.lib.keras_sparse_export_filter(
         handles=handles_of(variables),

@@ -10,31 +10,29 @@ from keras_sparse.native.on_cpu import on_cpu
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def embedding_lookup(params, ids, max_norm=None):
-    """Reads the row of each id from a table, as `tf.nn.embedding_lookup` does from a tensor.
+    """Looks up rows of a table, as `tf.nn.embedding_lookup` does of a tensor.
 
-    Differentiable in the table: `tape.gradient` gives `tf.IndexedSlices`, for the optimizers of
-    `keras_sparse.optimizers`.
+    Differentiable in the table: `tape.gradient` returns `tf.IndexedSlices`, which the optimizers of
+    `keras_sparse.optimizers` apply.
 
     Args:
         params: `EmbeddingVariable`, static or dynamic.
-        ids: Tensor of integers of any rank, or what becomes one: an array, a number, lists; lists
-            of different lengths become a RaggedTensor. Or a RaggedTensor. A uint64 names the row of
-            the int64 with its bits.
-        max_norm: Float. A row with a larger L2 norm is scaled down to it. Defaults to `None`: rows
-            as they are.
+        ids: Integer tensor of any rank, RaggedTensor, or a value that converts to one: an array, a
+            number, nested lists (of different lengths for a RaggedTensor). A uint64 id stands for
+            the int64 id with the same bits.
+        max_norm: Float above 0. A row with a larger L2 norm is scaled down to this norm. Defaults
+            to `None`: no scaling.
 
     Returns:
-        float32 tensor of shape `(*ids.shape, output_dim)`, ragged where `ids` is.
+        float32 tensor of shape `(*ids.shape, output_dim)`; ragged if `ids` is ragged.
 
     Raises:
-        TypeError: `params` is not an `EmbeddingVariable`, but a tensor or a list of partitions, for
-            example; or `ids` are not integers.
+        TypeError: `params` is not an `EmbeddingVariable`, or `ids` are not integers.
         ValueError: `max_norm` is not above 0.
-        tf.errors.InvalidArgumentError: An id is outside a static table, as in
-            `keras_sparse.ops.lookup`.
+        tf.errors.InvalidArgumentError: An id is outside a static table with `out_of_range="error"`.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
@@ -51,11 +49,11 @@ def embedding_lookup(params, ids, max_norm=None):
 
 
 def check_integers(ids, name):
-    """Raises unless the tensor `ids` is of integers."""
+    """Raises `TypeError` unless the tensor `ids` holds integers."""
     if not ids.dtype.is_integer and not is_placeholder(ids.dtype):
         raise TypeError(
-            f"`{name}` must be integers, as other types do not hold every id. Turn strings into "
-            "ids with `tf.strings.to_hash_bucket_strong`, and read numbers as int64 from the "
+            f"`{name}` must be integers, because other types do not hold every id. Hash strings "
+            "to ids with `tf.strings.to_hash_bucket_strong`, and read numbers as int64 from the "
             f"start. Received: {name} of dtype {ids.dtype.name}"
         )
 
@@ -66,18 +64,16 @@ def check_max_norm(max_norm):
 
 
 def limit_norms(rows, max_norm):
-    """Scales rows of a larger L2 norm down to `max_norm`; `None` leaves all as they are."""
+    """Scales rows with a larger L2 norm down to `max_norm`, unless that is `None`."""
     return rows if max_norm is None else tf.clip_by_norm(rows, max_norm, axes=[1])
 
 
 def ids_tensor(ids, name):
-    """Returns integers of any form but a SparseTensor as a tensor or RaggedTensor; raises where
-    they are none.
-    """
+    """Returns ids as a tensor or RaggedTensor; raises `TypeError` for other types."""
     if ids is None or isinstance(ids, tf.SparseTensor):
         raise TypeError(
-            f"`{name}` must be a tensor, an array, lists or a RaggedTensor. Pool the rows of a "
-            "SparseTensor with `keras_sparse.ops.embedding_lookup_sparse`. Received: "
+            f"`{name}` must be a tensor, an array, nested lists or a RaggedTensor. Pool the rows "
+            "of a SparseTensor with `keras_sparse.ops.embedding_lookup_sparse`. Received: "
             f"{name} of type {type(ids).__name__}"
         )
     ids = ids_as_tensor(ids)
@@ -89,12 +85,12 @@ def ids_tensor(ids, name):
 
 @on_cpu
 def flat_int64(ids, input_dim):
-    """Returns the ids of a tensor or RaggedTensor as an int64 tensor of one axis."""
+    """Returns the ids of a tensor or RaggedTensor as a flat int64 tensor."""
     return flat(to_int64(getattr(ids, "flat_values", ids), input_dim))
 
 
 def rows_like(rows, ids):
-    """Gives rows, one an id, the shape of a tensor or RaggedTensor of ids."""
+    """Reshapes rows, one per id, to the shape of a tensor or RaggedTensor of ids."""
     flat_ids = getattr(ids, "flat_values", ids)
     rows = unflatten(rows, flat_ids)
     return ids.with_flat_values(rows) if isinstance(ids, tf.RaggedTensor) else rows

@@ -10,37 +10,36 @@ from keras_sparse.saved_model.pool_rows import pool_rows
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_norm=None):
-    """Reads a table's rows and pools those of each sample, as `tf.nn.embedding_lookup_sparse` does.
+    """Looks up and pools rows per sample, as `tf.nn.embedding_lookup_sparse` does.
 
-    Unlike there, a sample without ids may come last, and ids may be in any order. Differentiable in
-    the table and in the weights, as `keras_sparse.ops.lookup` is.
+    Unlike TensorFlow's function, the last sample may have no ids, and ids may be in any order.
+    Differentiable in the table and in the weights.
 
     Args:
         params: `EmbeddingVariable`, static or dynamic.
         sp_ids: SparseTensor or RaggedTensor of integers, of shape `(batch_size, hotness)`. A uint64
-            names the row of the int64 with its bits.
-        sp_weights: Numbers of the same kind and structure as `sp_ids`: what each row counts.
-            Defaults to `None`: ones.
-        combiner: `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or `"sqrtn"`
-            (over the root of the sum of their squares). Defaults to `None`: `"mean"`.
-        max_norm: Float. A row with a larger L2 norm is scaled down to it before rows are pooled.
-            Rows are then pooled by TensorFlow, which takes the memory of a row an id. Defaults to
-            `None`: rows as they are.
+            id stands for the int64 id with the same bits.
+        sp_weights: Weight of each id, in the kind and structure of `sp_ids`. Defaults to `None`: 1
+            for each id.
+        combiner: `"sum"`, `"mean"` (divided by the sum of the weights) or `"sqrtn"` (divided by the
+            root of the sum of squared weights). Defaults to `None`: `"mean"`.
+        max_norm: Float above 0. A row with a larger L2 norm is scaled down to this norm before
+            pooling. TensorFlow then pools the rows, which needs the memory of one row per id.
+            Defaults to `None`: no scaling.
 
     Returns:
-        float32 tensor of shape `(batch_size, output_dim)`. A sample without ids gets zeros.
+        float32 tensor of shape `(batch_size, output_dim)`. A sample without ids has zeros.
 
     Raises:
-        TypeError: `params` is not an `EmbeddingVariable`, but a tensor or a list of partitions, for
-            example; `sp_ids` is of another kind or not of integers; or `sp_weights` is of another
-            kind than `sp_ids`.
-        ValueError: `sp_ids` is not 2-D, `sp_weights` has another shape, `combiner` is another
-            string, or `max_norm` is not above 0.
-        tf.errors.InvalidArgumentError: The weights are at other places than the ids; or an id is
-            outside a static table, as in `keras_sparse.ops.lookup`.
+        TypeError: `params` is not an `EmbeddingVariable`; `sp_ids` is neither sparse nor ragged, or
+            does not hold integers; or `sp_weights` is of another kind than `sp_ids`.
+        ValueError: `sp_ids` is not 2-D, `sp_weights` has another shape, `combiner` is unknown, or
+            `max_norm` is not above 0.
+        tf.errors.InvalidArgumentError: Weights and ids are at different places, or an id is outside
+            a static table with `out_of_range="error"`.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 4, initializer="ones")
@@ -55,8 +54,8 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_
     check_bags(sp_ids, sp_weights, "sp_ids", "sp_weights")
     if sp_ids.shape.rank != 2:
         raise ValueError(
-            "`sp_ids` must be 2-D: (batch_size, hotness). For a SparseTensor of more axes use "
-            "`keras_sparse.ops.safe_embedding_lookup_sparse`. Received: sp_ids of shape "
+            "`sp_ids` must be 2-D: (batch_size, hotness). For a SparseTensor with more axes, "
+            "use `keras_sparse.ops.safe_embedding_lookup_sparse`. Received: sp_ids of shape "
             f"{sp_ids.shape}"
         )
     ids, weights = ragged_bags(sp_ids, sp_weights)
@@ -64,19 +63,20 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights=None, combiner=None, max_
 
 
 def check_combiner(combiner):
-    """Returns the combiner, where `None` says the mean; raises unless it is one."""
+    """Returns the combiner, `"mean"` for `None`; raises `ValueError` for others."""
     return "mean" if combiner is None else checks.one_of(combiner, native.COMBINERS, "combiner")
 
 
 def check_bags(ids, weights, ids_name, weights_name):
-    """Raises unless both are SparseTensors or both RaggedTensors, of one shape, ids integers;
-    weights may be `None`.
+    """Raises unless ids and weights are sparse or ragged alike and of one shape.
+
+    Ids must be integers. Weights may be `None`.
     """
     if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
         raise TypeError(
-            f"`{ids_name}` must be a SparseTensor or a RaggedTensor. Make one of dense ids by "
-            "`tf.RaggedTensor.from_tensor(ids)`; `keras_sparse.layers.Embedding` takes dense ids "
-            f"and Keras inputs as they are. Received: {ids_name} of type {type(ids).__name__}"
+            f"`{ids_name}` must be a SparseTensor or a RaggedTensor. Convert dense ids with "
+            "`tf.RaggedTensor.from_tensor(ids)`, or pass dense ids and Keras inputs to "
+            f"`keras_sparse.layers.Embedding`. Received: {ids_name} of type {type(ids).__name__}"
         )
     check_integers(ids, ids_name)
     if weights is None:
@@ -85,23 +85,23 @@ def check_bags(ids, weights, ids_name, weights_name):
         isinstance(ids, tf.SparseTensor) != isinstance(weights, tf.SparseTensor)
     ):
         raise TypeError(
-            f"`{weights_name}` must be None or of the kind of `{ids_name}`, one weight an id. "
-            f"Received: {weights_name} of type {type(weights).__name__}, {ids_name} of type "
+            f"`{weights_name}` must be None or of the kind of `{ids_name}`, with one weight per "
+            f"id. Received: {weights_name} of type {type(weights).__name__}, {ids_name} of type "
             f"{type(ids).__name__}"
         )
     if not ids.shape.is_compatible_with(weights.shape):
         raise ValueError(
-            f"`{weights_name}` must have the shape of `{ids_name}`, one weight an id. Received: "
-            f"{weights_name} of shape {weights.shape}, {ids_name} of shape {ids.shape}"
+            f"`{weights_name}` must have the shape of `{ids_name}`, with one weight per id. "
+            f"Received: {weights_name} of shape {weights.shape}, {ids_name} of shape {ids.shape}"
         )
 
 
 @on_cpu
 def ragged_bags(ids, weights):
-    """Returns checked 2-D ids and weights, sparse or ragged, as a lookup takes them.
+    """Converts checked 2-D ids and weights, sparse or ragged, for a lookup.
 
     Returns:
-        RaggedTensor of int64 ids; and of float32 weights, or `None`.
+        RaggedTensor of int64 ids, and RaggedTensor of float32 weights or `None`.
     """
     form = ragged_form(ids, weights, "sum", input_dim=None)
     row_splits = form.row_splits
@@ -121,13 +121,14 @@ def _check_places(row_splits, ids):
 
 
 def pooled_rows(table, ids, weights, combiner, max_norm):
-    """Reads and pools rows in one native op or, where `max_norm` comes in between, reads them in
-    one and pools them in TensorFlow.
+    """Looks up and pools rows, in one native op unless `max_norm` is given.
+
+    With `max_norm`, the native op looks the rows up and TensorFlow pools them.
 
     Args:
         table: `EmbeddingVariable`.
-        ids: RaggedTensor of int64 ids, `(num_bags, None)`.
-        weights: RaggedTensor of float32 weights of the same `row_splits`, or `None`.
+        ids: RaggedTensor of int64 ids, of shape `(num_bags, None)`.
+        weights: RaggedTensor of float32 weights with the same `row_splits`, or `None`.
         combiner: String.
         max_norm: Float, or `None`.
     """

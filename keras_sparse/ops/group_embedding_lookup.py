@@ -11,7 +11,7 @@ from keras_sparse.ops.output_mode import split_inputs
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def group_embedding_lookup(
     params,
@@ -21,32 +21,36 @@ def group_embedding_lookup(
     name=None,
     output_mode="list",
 ):
-    """Reads rows of many tables in one native op: a list of `embedding_lookup` in the time of one.
+    """Looks up rows of many tables in one native op.
 
-    Stands in for DeepRec's `tf.nn.group_embedding_lookup`, but for SparseTensors: their values are
-    ids too, `sp_ids.values`. Differentiable in the tables.
+    The result is a list of `embedding_lookup`, in the time of one. The function replaces DeepRec's
+    `tf.nn.group_embedding_lookup`; for a SparseTensor, pass its values, `sp_ids.values`.
+    Differentiable in the tables.
 
     Args:
-        params: List of `EmbeddingVariable`, static or dynamic, of any widths. One may be there
+        params: List of `EmbeddingVariable`, static or dynamic, of any widths. A table may appear
             several times.
-        ids: List of what `keras_sparse.ops.embedding_lookup` takes, one a table.
-        partition_strategy: `"mod"`. Tables are whole, so it says nothing. Defaults to `"mod"`.
-        params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all,
-            as it must be for an `output_mode` other than list.
-        name: String, of the ops in profiles. Defaults to `None`.
-        output_mode: `"list"`, or `"concat"` or `"stack"` for all rows in one tensor, which the
-            lookup writes at once: ids must be of one shape then. Defaults to `"list"`.
+        ids: List of integer tensors of any rank, RaggedTensors, or values that convert to one, one
+            per table. A uint64 id stands for the int64 id with the same bits.
+        partition_strategy: `"mod"`. Ignored, because tables are not partitioned. Defaults to
+            `"mod"`.
+        params_num_per_group: Integer. Largest number of tables that one native op looks up. Must be
+            `None` unless `output_mode="list"`. Defaults to `None`: all tables.
+        name: String. Name scope of the ops in profiles. Defaults to `None`.
+        output_mode: `"list"`, `"concat"` or `"stack"`. `"concat"` and `"stack"` return all rows in
+            one tensor, which the lookup writes directly; ids of all tables must then have the same
+            shape. Defaults to `"list"`.
 
     Returns:
-        List of float32 tensors of shape `(*ids.shape, output_dim)`, ragged where ids are. For
-        `"concat"` one tensor `(*ids.shape, sum of the output_dims)`, for `"stack"`
-        `(*ids.shape, number of tables, output_dim)`.
+        List of float32 tensors of shape `(*ids.shape, output_dim)`, ragged for ragged ids. With
+        `"concat"`, one tensor of shape `(*ids.shape, sum of the output_dims)`; with `"stack"`, one
+        of shape `(*ids.shape, number of tables, output_dim)`.
 
     Raises:
-        TypeError: `params` are not all `EmbeddingVariable`, or ids not all integers.
-        ValueError: The lists differ in length.
-        tf.errors.InvalidArgumentError: An id is outside a static table, as in
-            `keras_sparse.ops.lookup`.
+        TypeError: An element of `params` is not an `EmbeddingVariable`, or ids are not integers.
+        ValueError: The lists differ in length, or `params_num_per_group` is given with another
+            `output_mode` than `"list"`.
+        tf.errors.InvalidArgumentError: An id is outside a static table with `out_of_range="error"`.
 
     Example:
     >>> tables = [keras_sparse.EmbeddingVariable(10, dim) for dim in (4, 8)]
@@ -71,26 +75,27 @@ def group_embedding_lookup(
 
 
 def check_group(params, **lists):
-    """Raises unless `params` is a list of tables, and there are as many entries in each other list,
-    which may be `None`.
+    """Raises unless `params` is a list of tables and other lists are as long.
+
+    The other lists may be `None`.
     """
     native.check_tables(params, "params")
     given = {name: each for name, each in {"params": params, **lists}.items() if each is not None}
     for name, each in given.items():
         if not isinstance(each, (list, tuple)):
             raise TypeError(
-                f"`{name}` must be a list with an entry a table. Received: {type(each).__name__}"
+                f"`{name}` must be a list with one entry per table. Received: {type(each).__name__}"
             )
     checks.same_length(given)
 
 
 def check_group_output(mode, params, params_num_per_group):
-    """Raises ValueError unless the lookups of a group can give their rows in this `output_mode`."""
+    """Raises `ValueError` unless the tables support this `output_mode`."""
     check_output_mode(mode, [table.output_dim for table in params])
     if mode != "list" and params_num_per_group is not None:
         raise ValueError(
-            "`params_num_per_group` must be None with an `output_mode` other than list, where one "
-            "op writes all rows to one tensor. Received: "
+            "`params_num_per_group` must be None unless output_mode='list', because one op "
+            "writes all rows to one tensor. Received: "
             f"params_num_per_group={params_num_per_group}, output_mode='{mode}'"
         )
 
@@ -103,7 +108,7 @@ def _has_known_shape(ids):
 
 
 def lookup_in_groups(params_num_per_group, *lists):
-    """Does `keras_sparse.ops.lookup` of a number of tables at a time; of all for `None`."""
+    """Runs `keras_sparse.ops.lookup` on a number of tables at a time; all for `None`."""
     num_tables = len(lists[0])
     num_per_group = checks.positive_or_none(params_num_per_group, "params_num_per_group")
     num_per_group = num_per_group or max(1, num_tables)

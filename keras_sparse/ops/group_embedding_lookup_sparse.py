@@ -11,7 +11,7 @@ from keras_sparse.ops.output_mode import split_inputs
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def group_embedding_lookup_sparse(
     params,
@@ -24,43 +24,49 @@ def group_embedding_lookup_sparse(
     name=None,
     output_mode="list",
 ):
-    """Reads and pools rows of many tables in one native op: a list of `embedding_lookup_sparse` in
-    the time of one.
+    """Looks up and pools rows of many tables in one native op.
 
-    Stands in for DeepRec's `tf.nn.group_embedding_lookup_sparse`; unlike there, weights count, and
-    each table keeps its own combiner. Differentiable in the tables and in the weights. Where tables
-    are spread over ranks use `keras_sparse.layers.GroupEmbedding`.
+    The result is a list of `embedding_lookup_sparse`, in the time of one. The function replaces
+    DeepRec's `tf.nn.group_embedding_lookup_sparse`. Unlike there, weights are applied, and each
+    table has its own combiner. Differentiable in the tables and in the weights. Use
+    `keras_sparse.layers.GroupEmbedding` for tables that are sharded over ranks.
 
     Args:
-        params: List of `EmbeddingVariable`, static or dynamic, of any widths. One may be there
+        params: List of `EmbeddingVariable`, static or dynamic, of any widths. A table may appear
             several times.
-        sp_ids: List of SparseTensors or RaggedTensors of integers, `(batch_size, hotness)`, one a
-            table.
-        combiners: List of `"sum"`, `"mean"` or `"sqrtn"`, one a table. Not read for sequences.
-        partition_strategy: `"mod"`. Tables are whole, so it says nothing. Defaults to `"mod"`.
-        sp_weights: List of numbers of the kind and structure of `sp_ids`, or of `None` where they
-            are ones. Defaults to `None` for all.
-        is_sequence: Boolean. Whether rows stay one by one, in place of being pooled, each times its
-            weight. Defaults to `False`.
-        params_num_per_group: Integer. How many tables an op reads at most. Defaults to `None`: all,
-            as it must be for an `output_mode` other than list.
-        name: String, of the ops in profiles. Defaults to `None`.
-        output_mode: `"list"`, or `"concat"` or `"stack"` for all outputs in one tensor, which the
-            lookup writes at once but for sequences. Defaults to `"list"`.
+        sp_ids: List of SparseTensors or RaggedTensors of integers, of shape
+            `(batch_size, hotness)`, one per table. A uint64 id stands for the int64 id with the
+            same bits.
+        combiners: List of `"sum"`, `"mean"` or `"sqrtn"`, one per table. Ignored with
+            `is_sequence=True`.
+        partition_strategy: `"mod"`. Ignored, because tables are not partitioned. Defaults to
+            `"mod"`.
+        sp_weights: List of weights in the kind and structure of `sp_ids`, or of `None` for weights
+            of 1. Defaults to `None` for all.
+        is_sequence: Boolean. Whether to return one row per id, multiplied by its weight, instead of
+            pooled rows. Defaults to `False`.
+        params_num_per_group: Integer. Largest number of tables that one native op looks up. Must be
+            `None` unless `output_mode="list"`. Defaults to `None`: all tables.
+        name: String. Name scope of the ops in profiles. Defaults to `None`.
+        output_mode: `"list"`, `"concat"` or `"stack"`. `"concat"` and `"stack"` return all outputs
+            in one tensor, which the lookup writes directly unless `is_sequence=True`. Defaults to
+            `"list"`.
 
     Returns:
-        List of float32 tensors of shape `(batch_size, output_dim)`, where a sample without ids gets
-        zeros. For sequences `(batch_size, hotness, output_dim)`, with zeros where there is no id;
-        hotness is that of the longest sample of RaggedTensors. For `"concat"` one tensor with the
-        sum of the output_dims as its last axis, for `"stack"` with the number of tables before it.
+        List of float32 tensors of shape `(batch_size, output_dim)`; a sample without ids has zeros.
+        With `is_sequence=True`, shape `(batch_size, hotness, output_dim)` with zeros where there is
+        no id; the hotness of RaggedTensors is that of their longest sample. With `"concat"`, one
+        tensor whose last axis is the sum of the output_dims; with `"stack"`, one with an axis of
+        tables before the last axis.
 
     Raises:
-        TypeError: `params` are not all `EmbeddingVariable`, ids are of another kind, or weights are
-            not of the kind of their ids.
-        ValueError: The lists differ in length, ids are not 2-D, weights have another shape, or a
-            combiner is another string.
-        tf.errors.InvalidArgumentError: Weights are at other places than their ids; or an id is
-            outside a static table, as in `keras_sparse.ops.lookup`.
+        TypeError: An element of `params` is not an `EmbeddingVariable`; ids are neither sparse nor
+            ragged, or not integers; or weights are of another kind than their ids.
+        ValueError: The lists differ in length, ids are not 2-D, weights have another shape, a
+            combiner is unknown, or `params_num_per_group` is given with another `output_mode` than
+            `"list"`.
+        tf.errors.InvalidArgumentError: Weights and ids are at different places, or an id is outside
+            a static table with `out_of_range="error"`.
 
     Example:
     >>> tables = [keras_sparse.EmbeddingVariable(10, dim, initializer="ones") for dim in (4, 8)]

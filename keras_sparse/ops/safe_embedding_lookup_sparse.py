@@ -10,7 +10,7 @@ from keras_sparse.ops.embedding_lookup_sparse import ragged_bags
 from keras_sparse.utils import checks
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def safe_embedding_lookup_sparse(
     embedding_weights,
@@ -20,41 +20,40 @@ def safe_embedding_lookup_sparse(
     default_id=None,
     max_norm=None,
 ):
-    """Pools a table's rows as `tf.nn.safe_embedding_lookup_sparse` does: leaves invalid ids out and
-    fills in for samples without any.
+    """Looks up and pools rows, skipping invalid ids and filling empty samples.
 
-    Ids below 0 and ids whose weight is not above 0 are left out, whatever the combiner.
-    TensorFlow's function leaves out weights of 0 and less for `"mean"` and `"sqrtn"` alone: with
-    `"sum"` such rows count there. A dynamic table has no invalid keys: read its keys below 0 by
+    As in `tf.nn.safe_embedding_lookup_sparse`, ids below 0 and ids whose weight is not above 0 are
+    skipped, here for every combiner. TensorFlow's function skips weights of 0 and less only for
+    `"mean"` and `"sqrtn"`. The keys of a dynamic table below 0 are valid: look them up by
     `keras_sparse.ops.embedding_lookup_sparse`.
 
     Args:
         embedding_weights: `EmbeddingVariable`, static or dynamic.
         sparse_ids: SparseTensor of integers, of shape `(batch_size, ..., hotness)`, or RaggedTensor
-            of shape `(batch_size, hotness)`. A uint64 names the row of the int64 with its bits, and
-            is never below 0.
-        sparse_weights: Numbers of the same kind and structure as `sparse_ids`: what each row
-            counts. Defaults to `None`: ones.
-        combiner: `"sum"`, `"mean"` (of weighted rows, over the sum of the weights) or `"sqrtn"`
-            (over the root of the sum of their squares); `None` says `"mean"`. Defaults to `"mean"`.
-        default_id: Integer. Its row is what a sample without valid ids gets, and gets the gradient
-            of that sample. Defaults to `None`: zeros.
-        max_norm: Float. A row with a larger L2 norm is scaled down to it before rows are pooled.
-            Rows are then pooled by TensorFlow, which takes the memory of a row an id. Defaults to
-            `None`: rows as they are.
+            of shape `(batch_size, hotness)`. A uint64 id stands for the int64 id with the same bits
+            and is never below 0.
+        sparse_weights: Weight of each id, in the kind and structure of `sparse_ids`. Defaults to
+            `None`: 1 for each id.
+        combiner: `"sum"`, `"mean"` (divided by the sum of the weights) or `"sqrtn"` (divided by the
+            root of the sum of squared weights); `None` means `"mean"`. Defaults to `"mean"`.
+        default_id: Integer that fits int64 or uint64. A sample without valid ids returns the row of
+            this id, which receives the gradient of the sample. Defaults to `None`: zeros.
+        max_norm: Float above 0. A row with a larger L2 norm is scaled down to this norm before
+            pooling. TensorFlow then pools the rows, which needs the memory of one row per id.
+            Defaults to `None`: no scaling.
 
     Returns:
         float32 tensor of shape `(*sparse_ids.shape[:-1], output_dim)`.
 
     Raises:
-        TypeError: `embedding_weights` is not an `EmbeddingVariable`, but a tensor or a list of
-            partitions, for example; `sparse_ids` is of another kind or not of integers;
-            `sparse_weights` is of another kind than `sparse_ids`; or `default_id` is no integer.
-        ValueError: `sparse_ids` has too few axes, or more than two and is ragged; `sparse_weights`
-            has another shape; `combiner` is another string; `default_id` takes more than 64 bits;
-            or `max_norm` is not above 0.
-        tf.errors.InvalidArgumentError: The weights are at other places than the ids; or an id is
-            outside a static table, as in `keras_sparse.ops.lookup`.
+        TypeError: `embedding_weights` is not an `EmbeddingVariable`; `sparse_ids` is neither sparse
+            nor ragged, or does not hold integers; `sparse_weights` is of another kind than
+            `sparse_ids`; or `default_id` is not an integer.
+        ValueError: `sparse_ids` has fewer than two axes, or more than two as a RaggedTensor;
+            `sparse_weights` has another shape; `combiner` is unknown; `default_id` needs more than
+            64 bits; or `max_norm` is not above 0.
+        tf.errors.InvalidArgumentError: Weights and ids are at different places, or an id is outside
+            a static table with `out_of_range="error"`.
 
     Example:
     >>> table = keras_sparse.EmbeddingVariable(10, 2, initializer="ones")
@@ -97,12 +96,12 @@ def _check_rank(ids):
     if isinstance(ids, tf.RaggedTensor) and rank != 2:
         raise ValueError(
             "`sparse_ids` must be 2-D if it is a RaggedTensor: (batch_size, hotness). For more "
-            "axes give a SparseTensor: `sparse_ids.to_sparse()`. Received: sparse_ids of shape "
+            "axes, pass a SparseTensor: `sparse_ids.to_sparse()`. Received: sparse_ids of shape "
             f"{ids.shape}"
         )
     if rank is not None and rank < 2:
         raise ValueError(
-            "`sparse_ids` must have an axis of samples and one of ids: (batch_size, ..., "
+            "`sparse_ids` must have an axis of samples and an axis of ids: (batch_size, ..., "
             f"hotness). Received: sparse_ids of shape {ids.shape}"
         )
 
@@ -117,7 +116,7 @@ def _as_matrix(bags):
 
 
 def _unflatten(pooled, ids):
-    """Brings back the axes that `_as_matrix` has joined."""
+    """Restores the axes that `_as_matrix` has joined."""
     if ids.shape.rank == 2:
         return pooled
     dim = pooled.shape[-1]
@@ -127,7 +126,7 @@ def _unflatten(pooled, ids):
 
 @on_cpu
 def _leave_out_invalid(ids, weights, dtype):
-    # What was unsigned is not below 0, though its bits may be as an int64.
+    # Unsigned ids are not below 0, although their int64 bits may be.
     kept = tf.ones_like(ids.values, tf.bool) if dtype.is_unsigned else ids.values >= 0
     if weights is not None:
         kept &= weights.values > 0

@@ -15,7 +15,7 @@ _SAMPLERS = {
 }
 
 
-# AutoGraph would rewrite what follows for every trace, and has nothing to find in it.
+# AutoGraph would rewrite this function for every trace, and finds nothing in it to convert.
 @tf.autograph.experimental.do_not_convert
 def sampled_softmax_loss(
     weights,
@@ -30,48 +30,48 @@ def sampled_softmax_loss(
     seed=None,
     sampler="log_uniform",
 ):
-    """Computes the loss of `tf.nn.sampled_softmax_loss` with the rows of a table as the weights.
+    """Computes a sampled softmax loss whose class weights are the rows of a table.
 
-    Of a table of a million classes a step reads, and trains, the rows of its labels and of
-    `num_sampled` others. It is for training; to evaluate, take the softmax over all classes, or
-    rank by the dot product of inputs and rows. Differentiable in the tables and the inputs.
+    A step reads and trains only the rows of its labels and of `num_sampled` drawn classes, also in
+    a table of a million classes. The loss is that of `tf.nn.sampled_softmax_loss` and is meant for
+    training. To evaluate, compute the softmax over all classes, or rank by the dot product of
+    inputs and rows. Differentiable in the tables and in the inputs.
 
-    Ranks that share a table pass its layer, and compute the loss together. Each rank draws
-    negatives for its own samples; with one `seed` per call site, or the same `sampled_values`, all
+    Ranks that share a sharded table pass its layer and compute the loss together. Each rank draws
+    negatives for its own samples. With one `seed` per call site, or the same `sampled_values`, all
     ranks train the negatives of one process.
 
     Args:
-        weights: `EmbeddingVariable` with a row for each class: static, or dynamic, whose keys are
-            the classes then. Or a built `Embedding`, `DistributedEmbedding` or `GroupEmbedding`; if
-            it has several tables, `(layer, name of the table)`. Filters count a class once a step,
-            whatever they count.
-        biases: The same with one column a class, a float32 tensor or variable of shape
-            `(num_classes,)`, or `None` for none.
-        labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample,
-            numbers below `num_classes`.
+        weights: `EmbeddingVariable` with a row for each class: static, or dynamic with the classes
+            as keys. Or a built `Embedding`, `DistributedEmbedding` or `GroupEmbedding`; for a layer
+            with several tables, `(layer, name of the table)`. Admission filters count a class once
+            per step, even with `count="occurrences"`.
+        biases: A table or layer as for `weights`, with one column; or a float32 tensor or variable
+            of shape `(num_classes,)`; or `None` for no biases.
+        labels: Integer tensor of shape `(batch_size, num_true)`: the classes of each sample, in
+            `[0, num_classes)`.
         inputs: Float tensor of shape `(batch_size, output_dim)`.
-        num_sampled: Integer. How many classes are drawn for the batch, each once: at most
+        num_sampled: Integer. Number of distinct classes to draw for the batch: at most
             `num_classes`, unless `sampled_values` are given.
-        num_classes: Integer: labels are below it. Defaults to `None`: the rows of a static table.
-        num_true: Integer. Classes a sample. Defaults to 1.
+        num_classes: Integer. Number of classes. Defaults to `None`: the rows of a static table.
+        num_true: Integer. Number of classes per sample. Defaults to 1.
         sampled_values: `(sampled_candidates, true_expected_count, sampled_expected_count)`, as the
             candidate samplers of `tf.random` return them. Defaults to `None`: drawn by `sampler`.
-        remove_accidental_hits: Boolean. Whether drawn classes that are labels of a sample count for
-            nothing there. Defaults to `True`.
-        seed: Integer, of the sampler. Defaults to `None`: TensorFlow's.
-        sampler: `"log_uniform"`, which draws low numbers more often and so is for classes in the
-            order of their frequency, the highest first; or `"uniform"`. Defaults to
-            `"log_uniform"`.
+        remove_accidental_hits: Boolean. Whether to ignore drawn classes for samples that have them
+            as labels. Defaults to `True`.
+        seed: Integer. Seed of the sampler. Defaults to `None`: TensorFlow's seed.
+        sampler: `"log_uniform"` or `"uniform"`. `"log_uniform"` draws low numbers more often: use
+            it if classes are sorted by descending frequency. Defaults to `"log_uniform"`.
 
     Returns:
         float32 tensor of shape `(batch_size,)`: the loss of each sample.
 
     Raises:
         TypeError: `weights` is neither table nor layer, or `labels` are not integers.
-        ValueError: `num_classes` is missing for a dynamic table, or is more than the rows of a
-            static one; `labels` are of another shape; or another argument is out of its range.
-        tf.errors.InvalidArgumentError: A label is not in `[0, num_classes)`, or `labels` turn out
-            to be of another shape in a step.
+        ValueError: `num_classes` is missing for a dynamic table or exceeds the rows of a static
+            one, `labels` have another shape, or another argument is out of its range.
+        tf.errors.InvalidArgumentError: A label is not in `[0, num_classes)`, or labels of unknown
+            shape have another shape in a step.
 
     Example:
     >>> items = keras_sparse.EmbeddingVariable(1000, 8)
@@ -85,8 +85,8 @@ def sampled_softmax_loss(
     checks.one_of(sampler, tuple(_SAMPLERS), "sampler")
     if sampled_values is None and num_sampled > num_classes:
         raise ValueError(
-            "`num_sampled` must be at most `num_classes`, as each class is drawn once. Draw fewer. "
-            f"Received: num_sampled={num_sampled}, num_classes={num_classes}"
+            "`num_sampled` must be at most `num_classes`, because each class is drawn once. "
+            f"Draw fewer classes. Received: num_sampled={num_sampled}, num_classes={num_classes}"
         )
     labels = _check_labels(labels, num_classes, num_true)
     if sampled_values is None:
@@ -147,7 +147,7 @@ class _Table(NamedTuple):
 
     @classmethod
     def of(cls, table, argument):
-        """Returns that of an `EmbeddingVariable`, a layer, or `(layer, name of its table)`."""
+        """Returns the lookup of an `EmbeddingVariable`, a layer, or `(layer, table name)`."""
         layer, name = table if isinstance(table, tuple) and len(table) == 2 else (table, None)
         if hasattr(layer, "lookup_rows"):
             lookup = functools.partial(layer.lookup_rows, table=name)
@@ -161,8 +161,8 @@ class _Table(NamedTuple):
 def _check_num_classes(num_classes, table):
     if num_classes is None and table.input_dim is None:
         raise ValueError(
-            "`num_classes` must be given for a dynamic table, which has any number of rows. "
-            f"Received: num_classes=None for {table.name}"
+            "`num_classes` must be given for a dynamic table, whose number of rows is not "
+            f"fixed. Received: num_classes=None for {table.name}"
         )
     num_classes = table.input_dim if num_classes is None else num_classes
     checks.positive(num_classes, "num_classes")

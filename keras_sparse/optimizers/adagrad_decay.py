@@ -6,7 +6,7 @@ from keras_sparse.utils import checks
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class AdagradDecay(SparseOptimizer, keras.optimizers.Adagrad):
-    """Adagrad whose accumulators decay from time to time, so that learning never dies out.
+    """Trains by Adagrad with accumulators that decay at regular intervals.
 
         # at every accumulator_decay_step-th step
         accumulator = max(accumulator * accumulator_decay_rate, initial_accumulator_value)
@@ -14,22 +14,27 @@ class AdagradDecay(SparseOptimizer, keras.optimizers.Adagrad):
         accumulator += g ** 2
         row -= learning_rate * g / sqrt(accumulator + epsilon)
 
-    Steps are those of `iterations`. Where that is set back, no accumulator decays before the steps
-    at which it has decayed already have passed again.
+    The decay keeps the effective learning rate from approaching zero. `g` is the sum of a row's
+    gradients in the batch. Steps are counted by `iterations`. If `iterations` is set back,
+    accumulators decay again only after the steps at which they have already decayed.
 
-    `g` is the sum of a row's gradients in the batch. It is DeepRec's `AdagradDecay`, with one
-    difference: a row that was left alone over several decays makes up for all of them at its next
-    gradient, as DeepRec's dense variables do, where DeepRec's embedding variables make up for one.
-    Rows outside the batch stay as they are; `weight_decay` is taken from the rows of the batch
-    alone. Other variables are left to `keras.optimizers.Adagrad`: their accumulators do not decay.
+    The optimizer is DeepRec's `AdagradDecay` with one difference. A row that missed several decays
+    applies all of them at its next gradient, as DeepRec's dense variables do; DeepRec's embedding
+    variables apply one. Rows outside the batch stay unchanged, and `weight_decay` shrinks only the
+    rows of the batch. `keras.optimizers.Adagrad` trains the dense variables, whose accumulators do
+    not decay.
 
     Args:
-        learning_rate: Float, schedule or callable. Defaults to 0.001.
-        initial_accumulator_value: Float, above 0. Accumulators begin at it, and do not decay below
-            it. Defaults to 0.1.
-        accumulator_decay_step: Integer. Steps from one decay to the next. Defaults to 100000.
-        accumulator_decay_rate: Float between 0 and 1. Defaults to 0.9.
-        **kwargs: As for `keras.optimizers.Adagrad`.
+        learning_rate: Float, `keras.optimizers.schedules.LearningRateSchedule`, or callable that
+            returns the rate. Defaults to 0.001.
+        initial_accumulator_value: Float above 0. Initial value of the accumulator, and the lower
+            bound of its decay. Defaults to 0.1.
+        accumulator_decay_step: Integer. Number of steps between two decays. Defaults to 100000.
+        accumulator_decay_rate: Float between 0 and 1. Factor of a decay. Defaults to 0.9.
+        **kwargs: `epsilon`, `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`,
+            `loss_scale_factor`, `gradient_accumulation_steps` and `name` of
+            `keras.optimizers.Adagrad`. `use_ema=True` raises `NotImplementedError` for embedding
+            variables.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.AdagradDecay(0.05), loss="mse")

@@ -8,7 +8,9 @@ from keras_sparse.utils import checks
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class AdamAsync(LazyAdam):
-    """DeepRec's AdamAsync: `LazyAdam` with a step count for each embedding variable.
+    """Trains by DeepRec's AdamAsync, with a step count for each table.
+
+    It is `LazyAdam` with the table's own `step`:
 
         momentum += (g - momentum) * (1 - beta_1)
         velocity += (g ** 2 - velocity) * (1 - beta_2)
@@ -21,19 +23,22 @@ class AdamAsync(LazyAdam):
         momentum = beta_1 * momentum + learning_rate * g / sqrt(velocity + epsilon)
         row -= momentum
 
-    `g` is the sum of a row's gradients in the batch and `step` counts the steps in which the
-    variable had a gradient, from 1. (DeepRec's documentation says that `apply_sparse_rmsprop` goes
-    without momentum; its code is what is above.) Rows outside the batch stay as they are;
-    `weight_decay` is taken from the rows of the batch alone. Other variables are left to
-    `keras.optimizers.Adam`; `amsgrad` is refused on embedding variables.
+    `g` is the sum of a row's gradients in the batch. `step` counts the steps in which the table had
+    a gradient, from 1. (DeepRec's documentation describes `apply_sparse_rmsprop` without momentum;
+    its code computes the lines above.) Rows outside the batch stay unchanged, and `weight_decay`
+    shrinks only the rows of the batch. `keras.optimizers.Adam` trains the dense variables.
 
     Args:
-        learning_rate: Float, schedule or callable. Defaults to 0.001.
-        beta_1: Float. Defaults to 0.9.
-        beta_2: Float. Defaults to 0.999.
-        epsilon: Float. Defaults to 1e-8.
-        apply_sparse_rmsprop: Boolean. Defaults to `False`.
-        **kwargs: As for `keras.optimizers.Adam`.
+        learning_rate: Float, `keras.optimizers.schedules.LearningRateSchedule`, or callable that
+            returns the rate. Defaults to 0.001.
+        beta_1: Float in [0, 1). Decay rate of the momentum. Defaults to 0.9.
+        beta_2: Float in [1e-6, 1). Decay rate of the velocity. Defaults to 0.999.
+        epsilon: Float. Added to the denominator for numerical stability. Defaults to 1e-8.
+        apply_sparse_rmsprop: Boolean. Whether embedding rows are updated by RMSprop with momentum.
+            Defaults to `False`.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `loss_scale_factor`,
+            `gradient_accumulation_steps` and `name` of `keras.optimizers.Adam`. Its `amsgrad=True`
+            and `use_ema=True` raise `NotImplementedError` for embedding variables.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.AdamAsync(0.001), loss="mse")

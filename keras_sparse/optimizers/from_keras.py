@@ -17,25 +17,27 @@ _COUNTERPARTS = {
     getattr(keras.optimizers, ours.__name__): ours
     for ours in (SGD, Adagrad, RMSprop, Adam, AdamW, Adamax, Nadam, Adadelta, Lion, Ftrl)
 }
-# What exclude_from_weight_decay sets. It is in no config.
+# Attributes that exclude_from_weight_decay sets, and no config has.
 _WEIGHT_DECAY_SETTINGS = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
 
 
 def from_keras(optimizer):
-    """Turns a Keras optimizer into the one of its name that trains embedding variables too.
+    """Converts a Keras optimizer into its counterpart that also trains tables.
 
     Args:
         optimizer: `keras.optimizers.Optimizer`, its name, or its config as `keras.optimizers.get`
-            takes it. An optimizer of `keras_sparse.optimizers` is returned as it is. Of a
-            `LossScaleOptimizer` the inner optimizer is turned, of a `MultiOptimizer` all are.
+            takes it. An optimizer of `keras_sparse.optimizers` is returned unchanged. For a
+            `LossScaleOptimizer`, the inner optimizer is converted; for a `MultiOptimizer`, all its
+            optimizers are.
 
     Returns:
-        Optimizer of `keras_sparse.optimizers` with the same settings, not built: slots and step
-        count begin anew.
+        Unbuilt optimizer of `keras_sparse.optimizers` with the same settings. Slots and the step
+        count start anew.
 
     Raises:
-        NotImplementedError: It has no counterpart. Names those there are.
-        ValueError: It is no optimizer.
+        NotImplementedError: The optimizer has no counterpart. The message lists the supported
+            optimizers.
+        ValueError: `optimizer` is not an optimizer.
 
     Example:
     >>> from_keras("adam").__class__
@@ -53,10 +55,9 @@ def from_keras(optimizer):
     counterpart = _COUNTERPARTS.get(type(optimizer))
     if counterpart is None:
         raise NotImplementedError(
-            f"A Keras optimizer must be one of {_names()} to train embedding variables. Take one "
-            "of these, or give the embedding variables an optimizer of their own "
-            "(`MultiOptimizer`). Received: "
-            f"{type(optimizer).__name__}"
+            f"A Keras optimizer must be one of {_names()} to train embedding variables. Use one "
+            "of these, or train the embedding variables with another optimizer "
+            f"(`MultiOptimizer`). Received: {type(optimizer).__name__}"
         )
     ours = counterpart(**_settings(optimizer))
     for name in _WEIGHT_DECAY_SETTINGS:
@@ -69,9 +70,9 @@ def _multi_optimizer(optimizer):
     given = optimizer._optimizer_map
     if not isinstance(given, keras.optimizers.OptimizerMap):
         raise NotImplementedError(
-            "A MultiOptimizer must have an `OptimizerMap` to be turned into one of "
-            "`keras_sparse.optimizers`. Make that of a dict whose keys may be functions. Received: "
-            f"{given!r}"
+            "A MultiOptimizer must have an `OptimizerMap` to be converted. Create the "
+            "MultiOptimizer of `keras_sparse.optimizers` from a dict, whose keys may be "
+            f"functions. Received: {given!r}"
         )
     ours = {key: from_keras(each) for key, each in given._optimizer_map.items()}
     ours["others"] = from_keras(given.default_optimizer)
@@ -93,14 +94,14 @@ def _instance(optimizer):
     if instance is None:
         raise ValueError(
             f"`optimizer` must be a Keras optimizer, its config, or its name: one of {_names()}. "
-            "The other optimizers of `keras_sparse.optimizers` are made by their class. Received: "
+            "Create other optimizers of `keras_sparse.optimizers` by their class. Received: "
             f"optimizer={optimizer!r}"
         ) from cause
     return instance
 
 
 def _settings(optimizer):
-    """The config, with a schedule or function for learning rate as it is: some cannot be saved."""
+    """Returns the config with the learning-rate object, which may not be savable."""
     rate = optimizer._learning_rate
     if isinstance(rate, keras.Variable):
         return optimizer.get_config()

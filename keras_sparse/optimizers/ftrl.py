@@ -5,7 +5,7 @@ from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class Ftrl(SparseOptimizer, keras.optimizers.Ftrl):
-    """FTRL-Proximal on the embedding rows of a batch.
+    """Trains the embedding rows of a batch and dense variables by FTRL-Proximal.
 
         shrunk = g + 2 * l2_shrinkage_regularization_strength * row
         p = -learning_rate_power
@@ -15,20 +15,34 @@ class Ftrl(SparseOptimizer, keras.optimizers.Ftrl):
         l1 = l1_regularization_strength
         row = (clip(linear, -l1, l1) - linear) / (accumulator ** p / learning_rate + 2 * l2)
 
-    `g` is the sum of a row's gradients in the batch. A row in the batch gets what
-    `keras.optimizers.Ftrl` would give it from the same state. **A row outside the batch stays as it
-    is**, as with TensorFlow's own sparse FTRL, whereas Keras applies the last line to every row at
-    every step: with the first step it sets all rows to zero that have not had a gradient, whatever
-    their initializer; it follows a learning rate that changes; and it goes on shrinking by
-    `l2_shrinkage_regularization_strength`. From rows that begin at zero, at a constant rate and
-    without shrinkage, the results are equal. `weight_decay` is taken from the rows of the batch
-    alone. Other variables are left to `keras.optimizers.Ftrl`, whose arguments it takes.
+    `g` is the sum of a row's gradients in the batch. A row of the batch receives the update of
+    `keras.optimizers.Ftrl` from the same state; Keras' optimizer also trains the dense variables.
 
-    There is no group term (`l21_regularization_strength` of other systems): all terms act on single
-    elements. `keras_sparse.L2WeightEvict` lets whole rows go by their norm.
+    **Rows outside the batch stay unchanged**, as in TensorFlow's own sparse FTRL. Keras applies the
+    last line to every row at every step. Its first step sets all rows without a gradient to zero,
+    whatever their initializer. Later steps follow a changed learning rate and continue to shrink
+    rows by `l2_shrinkage_regularization_strength`. The results are equal for rows that begin at
+    zero, at a constant learning rate and without shrinkage. `weight_decay` shrinks only the rows of
+    the batch.
 
-    A `learning_rate_power` other than -0.5 takes two powers an element instead of two square roots,
-    and about five times as long.
+    All terms act on single elements; a group term, the `l21_regularization_strength` of other
+    systems, is not supported. `keras_sparse.L2WeightEvict` evicts whole rows by their norm.
+
+    Args:
+        learning_rate: Float, `keras.optimizers.schedules.LearningRateSchedule`, or callable that
+            returns the rate. Defaults to 0.001.
+        learning_rate_power: Float, at most 0. Any value but -0.5 computes two powers per element
+            instead of two square roots, which takes about five times as long. Defaults to -0.5.
+        initial_accumulator_value: Float, at least 0. Initial value of the accumulator. Defaults to
+            0.1.
+        l1_regularization_strength: Float. Strength of the L1 term. Defaults to 0.
+        l2_regularization_strength: Float. Strength of the L2 term. Defaults to 0.
+        l2_shrinkage_regularization_strength: Float. Strength of the L2 term on the row at the
+            gradient. Defaults to 0.
+        beta: Float. Beta of the FTRL paper; adds to the L2 term. Defaults to 0.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `loss_scale_factor`,
+            `gradient_accumulation_steps` and `name` of `keras.optimizers.Ftrl`. `use_ema=True`
+            raises `NotImplementedError` for embedding variables.
 
     Reference: [McMahan et al., 2013](https://research.google.com/pubs/archive/41159.pdf).
 

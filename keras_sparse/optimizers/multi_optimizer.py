@@ -24,40 +24,42 @@ _OF_EACH = (
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class MultiOptimizer(keras.optimizers.Optimizer):
-    """Trains each variable of a model with one of several optimizers, as one of `compile`.
+    """Trains each variable of a model with one of several optimizers.
 
-    It is what `keras.optimizers.MultiOptimizer` is in Keras 3.15, for models with tables. A key
-    says which variables an optimizer has:
+    It is the `keras.optimizers.MultiOptimizer` of Keras 3.15 for models with tables. Each key
+    selects the variables of its optimizer:
 
-    - the name of a layer: the variables in it, those of the layers in it too;
-    - the name of a table of a layer with several, such as `DistributedEmbedding`;
-    - a regular expression that matches whole paths of variables, as in `keras.optimizers.
-      OptimizerMap`;
-    - a function of a variable that returns whether it has it;
-    - `"embeddings"`: the tables that none of these match;
-    - `"others"`: all that is left.
+    - the name of a layer: all variables in the layer and in its sublayers;
+    - the name of a table in a layer with several tables, such as `DistributedEmbedding`;
+    - a regular expression that matches whole variable paths, as in `keras.optimizers.OptimizerMap`;
+    - a function from a variable to a boolean;
+    - `"embeddings"`: the tables that no key above matches;
+    - `"others"`: all remaining variables.
 
-    Two keys of the first four kinds that match the same variable, one that matches none, and a
-    variable that no key is for are errors when it is built.
+    Each optimizer keeps its own learning rate or schedule, slots, weight decay and clipping;
+    `global_clipnorm` covers its own variables. All optimizers count every step and must have the
+    same `gradient_accumulation_steps`. If a table has no room for new rows, or receives an id out
+    of its range, no variable changes. Optimizers that can train tables update first. If several
+    optimizers train tables, each looks up its rows separately.
 
-    Each optimizer keeps its own rate or schedule, slots, weight decay and clipping, whose
-    `global_clipnorm` is of the variables that it has. All count every step and must accumulate
-    gradients over as many (`gradient_accumulation_steps`), and none of the variables changes where
-    a table has no room for its new rows, or is given an id outside of it. Optimizers that can train
-    tables update first. Where several have tables, these look for their rows twice.
-
-    There is no one `learning_rate`: `optimizer["embeddings"].learning_rate` is that of one, and
-    `optimizer.optimizers` lists them. `LearningRateScheduler` and `ReduceLROnPlateau` of Keras 3.15
-    set the rate of each from what that has. Around it can be `DistributedOptimizer` and
-    `LossScaleOptimizer`.
+    `optimizer["embeddings"].learning_rate` is the rate of one optimizer, and `optimizer.optimizers`
+    lists all; reading `learning_rate` itself raises `AttributeError`. `LearningRateScheduler` and
+    `ReduceLROnPlateau` of Keras 3.15 set the rate of each optimizer from its current rate.
+    `DistributedOptimizer` and `LossScaleOptimizer` can wrap a `MultiOptimizer`.
 
     Args:
-        optimizers: Dict from keys to `keras.optimizers.Optimizer`, or to their names or configs.
-            Of `keras_sparse.optimizers` where there are tables. The order makes no difference.
-        loss_scale_factor: Float: the one of all. Defaults to `None`.
-        name: String. Defaults to `None`, a name that Keras makes.
-        gradient_accumulation_steps: Integer: for each of the optimizers that has none. Defaults to
-            `None`.
+        optimizers: Dict from keys to `keras.optimizers.Optimizer`, their names, or their configs.
+            Tables need an optimizer of `keras_sparse.optimizers`. The order of keys has no effect.
+        loss_scale_factor: Float. Factor of the loss, shared by all optimizers. Defaults to `None`.
+        name: String. Name of the optimizer. Defaults to `None`: a name that Keras makes.
+        gradient_accumulation_steps: Integer above 1. Number of steps over which each optimizer
+            accumulates that has no number of its own. Defaults to `None`.
+
+    Raises:
+        TypeError: `optimizers` is not a dict, or a key is neither a string nor a function.
+        ValueError: An optimizer serves several keys, wraps others, or accumulates over another
+            number of steps. When the optimizer is built: two of the first four kinds of keys match
+            one variable, one of them matches no variable, or no key matches a variable.
 
     Example:
     >>> optimizer = keras_sparse.optimizers.MultiOptimizer(
@@ -82,7 +84,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
         self.loss_scale_factor = loss_scale_factor
 
     def __setattr__(self, name, value):
-        if name in _OF_EACH and value:  # Keras sets those that are off
+        if name in _OF_EACH and value:  # Keras sets options that are off
             raise _of_one(f"`{name}`", name, "set")
         super().__setattr__(name, value)
 
@@ -96,7 +98,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
         return [name for name in super().__dir__() if name not in hidden]
 
     def build(self, variables):
-        """Builds the optimizers, each on the variables that it has."""
+        """Builds each optimizer on its variables."""
         if self.built:
             return
         variables = list(variables)
@@ -111,11 +113,11 @@ class MultiOptimizer(keras.optimizers.Optimizer):
         super().build(variables)
 
     def unmatched_keys(self, variables):
-        """Returns the keys, as text, that match none of some variables."""
+        """Returns the keys that match none of the variables, as a list of strings."""
         return self._optimizer_map.unmatched(variables)
 
     def split(self, variables):
-        """Returns which variables each optimizer has, once built: a list of places for each."""
+        """Returns, for each optimizer, the indices of its variables, once built."""
         places: list[list[int]] = [[] for _ in self.optimizers]
         for i, variable in enumerate(variables):
             owner = self._owners.get(self._var_key(variable))
@@ -130,14 +132,24 @@ class MultiOptimizer(keras.optimizers.Optimizer):
 
     @tf.autograph.experimental.do_not_convert
     def apply(self, grads, trainable_variables=None):
-        """Updates the variables by their gradients. As in Keras, the first call builds."""
+        """Updates variables by their gradients. The first call builds the optimizer.
+
+        Args:
+            grads: List of gradients.
+            trainable_variables: List of as many variables. Defaults to `None`: the variables that
+                the optimizer was built on.
+
+        Raises:
+            ValueError: The optimizer is not built and `trainable_variables` is missing, or a
+                variable was not among those that the optimizer was built on.
+        """
         grads = list(grads)
         if not grads:
             return
         if trainable_variables is None:
             if not self.built:
                 raise ValueError(
-                    "`apply` must be given the variables where the optimizer is not built. "
+                    "`apply` must be called with the variables until the optimizer is built. "
                     f"Received: {len(grads)} gradients alone"
                 )
             trainable_variables = self._trainable_variables
@@ -148,11 +160,13 @@ class MultiOptimizer(keras.optimizers.Optimizer):
         self.step(grads, variables).apply()
 
     def step(self, grads, variables, *squares_over_ranks):
-        """Returns the `JointStep` of gradients and their variables: see `SparseOptimizer.step`.
+        """Returns the `JointStep` of gradients and their variables.
 
         Args:
-            grads, variables: Lists of as many gradients as variables.
-            *squares_over_ranks: As there, one an optimizer; none if there is one rank.
+            grads: List of gradients.
+            variables: List of as many variables.
+            *squares_over_ranks: For each optimizer, the function that `SparseOptimizer.step` takes;
+                none on one rank.
         """
         steps = []
         for i, places in enumerate(self.split(variables)):
@@ -183,7 +197,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
     @loss_scale_factor.setter
     def loss_scale_factor(self, factor):
         self._loss_scale_factor = factor
-        # Keras' constructor sets it before there are any.
+        # Keras' constructor sets it before the optimizers exist.
         for optimizer in getattr(self, "_inner_optimizers", ()):
             optimizer.loss_scale_factor = factor
 
@@ -233,7 +247,7 @@ class MultiOptimizer(keras.optimizers.Optimizer):
 
 def _of_one(setting, name, what):
     return AttributeError(
-        f"{setting} must be {what} of one optimizer, as MultiOptimizer has several: "
-        f'`optimizer["embeddings"].{name}`, with a key that it was made with; '
-        "`optimizer.optimizers` lists them"
+        f"{setting} must be {what} on one of the optimizers of a MultiOptimizer: "
+        f'`optimizer["embeddings"].{name}`, with one of its keys. `optimizer.optimizers` lists '
+        "them"
     )

@@ -6,7 +6,7 @@ from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class Nadam(SparseOptimizer, keras.optimizers.Nadam):
-    """Adam with Nesterov momentum on embedding rows.
+    """Trains embedding rows and dense variables by Adam with Nesterov momentum.
 
         u(t) = beta_1 * (1 - 0.96 ** t / 2)
         U(t) = u(1) * u(2) * ... * u(t)
@@ -16,8 +16,18 @@ class Nadam(SparseOptimizer, keras.optimizers.Nadam):
         row -= learning_rate * m / (sqrt(velocity / (1 - beta_2 ** step)) + epsilon)
 
     `g` is the sum of a row's gradients in the batch. The result is that of
-    `keras.optimizers.Nadam`, whose arguments it takes: a row keeps moving in the steps without a
-    gradient, which are made up for when it is next used. Other variables are left to it.
+    `keras.optimizers.Nadam`, which also trains the dense variables. A row keeps moving in steps
+    without a gradient; these missed steps are applied when the row is next used.
+
+    Args:
+        learning_rate: Float, `keras.optimizers.schedules.LearningRateSchedule`, or callable that
+            returns the rate. Defaults to 0.001.
+        beta_1: Float in [0, 1). Decay rate of the momentum. Defaults to 0.9.
+        beta_2: Float in [1e-6, 1). Decay rate of the velocity. Defaults to 0.999.
+        epsilon: Float. Added to the denominator for numerical stability. Defaults to 1e-7.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `loss_scale_factor`,
+            `gradient_accumulation_steps` and `name` of `keras.optimizers.Nadam`. `use_ema=True`
+            raises `NotImplementedError` for embedding variables.
 
     Reference: [Dozat, 2015](http://cs229.stanford.edu/proj2015/054_report.pdf).
 

@@ -5,7 +5,7 @@ from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class RMSprop(SparseOptimizer, keras.optimizers.RMSprop):
-    """RMSprop on embedding rows.
+    """Trains embedding rows and dense variables by RMSprop.
 
         velocity = rho * velocity + (1 - rho) * g ** 2
         average_gradient = rho * average_gradient + (1 - rho) * g           # if centered
@@ -14,9 +14,21 @@ class RMSprop(SparseOptimizer, keras.optimizers.RMSprop):
         row -= momentum_                                      # or, without it, increment
 
     `g` is the sum of a row's gradients in the batch. The result is that of
-    `keras.optimizers.RMSprop`, whose arguments it takes: in the steps without a gradient averages
-    decay and momentum keeps moving a row, which is made up for when the row is next used. Other
-    variables are left to it.
+    `keras.optimizers.RMSprop`, which also trains the dense variables. In steps without a gradient,
+    the averages of a row decay and momentum keeps moving the row; these missed steps are applied
+    when the row is next used.
+
+    Args:
+        learning_rate: Float, `keras.optimizers.schedules.LearningRateSchedule`, or callable that
+            returns the rate. Defaults to 0.001.
+        rho: Float in [0, 1]. Decay rate of the averages. Defaults to 0.9.
+        momentum: Float in [0, 1]. Decay rate of the momentum. Defaults to 0: no momentum.
+        epsilon: Float. Added to the denominator for numerical stability. Defaults to 1e-7.
+        centered: Boolean. Whether to subtract the squared average gradient from the velocity.
+            Defaults to `False`.
+        **kwargs: `weight_decay`, `clipnorm`, `clipvalue`, `global_clipnorm`, `loss_scale_factor`,
+            `gradient_accumulation_steps` and `name` of `keras.optimizers.RMSprop`. `use_ema=True`
+            raises `NotImplementedError` for embedding variables.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.RMSprop(0.001), loss="mse")

@@ -22,18 +22,16 @@ from keras_sparse.tables.embedding_variable import EmbeddingVariable
 class SparseOptimizer(keras.optimizers.Optimizer):
     """Mixin that lets a Keras optimizer train embedding variables.
 
-    It stands in front of the Keras optimizer: `class Adagrad(SparseOptimizer,
-    keras.optimizers.Adagrad)`. Keras keeps what it does for any variable: config, learning-rate
-    schedules, loss scaling, clipping, the step count and the update of dense variables. The mixin
-    keeps embedding variables from Keras' slots and updates, and gives those of a step to one native
+    Place it before the Keras optimizer: `class Adagrad(SparseOptimizer, keras.optimizers.Adagrad)`.
+    Keras provides the config, learning-rate schedules, loss scaling, clipping, the step count and
+    the update of dense variables. The mixin passes the embedding variables of a step to one native
     op, in the order of the variables.
 
-    A subclass says which native rule it is: `rule` is the rule's name, `rule_constants()` its
-    hyperparameters, which stay as they are once the optimizer is built, `rule_numbers()` what
-    changes from step to step. Options of the Keras optimizer that the rule does not honour are
-    named in `unsupported_options`: set to anything but `None`, `False` or 0 they are an error as
-    soon as there is an embedding variable. `needs_whole_rows` says that the rule is not one of each
-    column by itself, so that the columns of a table cannot be on several ranks.
+    A subclass names its native rule in `rule`. `rule_constants()` returns the hyperparameters,
+    which are fixed once the optimizer is built, and `rule_numbers()` the numbers that change from
+    step to step. An option in `unsupported_options` raises `NotImplementedError` when the optimizer
+    is built on an embedding variable, unless it is `None`, `False` or 0. `needs_whole_rows=True`
+    rejects tables that are sharded by columns.
     """
 
     unsupported_options: tuple[str, ...] = ("use_ema",)
@@ -46,31 +44,32 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     @property
     def rule(self):
-        """String. The native rule's name."""
+        """String. Name of the native rule."""
         raise NotImplementedError
 
     def rule_constants(self):
-        """Returns a dict of floats: the native rule's hyperparameters by name."""
+        """Returns a dict of floats: the hyperparameters of the native rule by name."""
         raise NotImplementedError
 
     def rule_numbers(self, learning_rate, step):
-        """Returns the numbers that the native rule takes at a step, beside the learning rate.
+        """Returns the numbers of a step that the native rule takes, besides the rate.
 
         Args:
             learning_rate: Scalar float32 tensor. The rate of this step.
             step: Scalar int64 tensor. The number of this step, from 1.
 
         Returns:
-            Tuple of scalar tensors. Defaults to none.
+            Tuple of scalar tensors; empty by default.
         """
         return ()
 
     def table_numbers(self, variables, learning_rate, step):
-        """Returns what each table's rule takes at a step: the learning rate, then `rule_numbers()`.
+        """Returns the learning rate and `rule_numbers()` of a step for each table.
 
         Args:
-            variables: List of `EmbeddingVariable`: those that have a gradient.
-            learning_rate, step: As for `rule_numbers`.
+            variables: List of the `EmbeddingVariable`s with a gradient.
+            learning_rate: Scalar float32 tensor. The rate of this step.
+            step: Scalar int64 tensor. The number of this step, from 1.
 
         Returns:
             float32 tensor of shape `(num_tables, num_numbers)`.
@@ -80,13 +79,16 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         return tf.broadcast_to(row, (len(variables), len(numbers)))
 
     def build_for_tables(self, variables):
-        """Makes what the optimizer itself keeps of its embedding variables. Defaults to nothing."""
+        """Creates variables of the optimizer for its tables. Does nothing by default."""
 
     def finish_tables(self, variables):
-        """Counts what `build_for_tables` made, once tables are updated. Defaults to nothing."""
+        """Updates the variables of `build_for_tables` after the tables.
+
+        Does nothing by default.
+        """
 
     def build(self, variables):
-        """Makes slots, in a table fresh ones: it serves the optimizer that was built on it last."""
+        """Creates slots. A table gets fresh slots and serves the latest optimizer only."""
         if self.built:
             return
         embedding, others = split_embedding_variable_from_others(variables)
@@ -124,7 +126,13 @@ class SparseOptimizer(keras.optimizers.Optimizer):
 
     @tf.autograph.experimental.do_not_convert
     def apply(self, grads, trainable_variables=None):
-        """Updates the variables by their gradients. As in Keras, the first call builds."""
+        """Updates variables by their gradients. The first call builds the optimizer.
+
+        Args:
+            grads: List of gradients.
+            trainable_variables: List of as many variables. Defaults to `None`: the variables that
+                the optimizer was built on.
+        """
         grads = list(grads)
         if trainable_variables is None:
             variables = self._variables_built_on if self.built else []
@@ -140,12 +148,13 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         self.step(grads, variables).apply()
 
     def step(self, grads, variables, squares_over_ranks=None):
-        """Returns the `Step` of gradients and their variables, checked, with nothing changed yet.
+        """Returns the `Step` of gradients and their variables, without changing any.
 
         Args:
-            grads, variables: Lists of as many gradients as variables. Keras' warning names the
-                variables whose gradient is `None`.
-            squares_over_ranks: As for `clip_tables`.
+            grads: List of gradients. Keras warns about variables whose gradient is `None`.
+            variables: List of as many variables.
+            squares_over_ranks: Function that sums squared norms over ranks, as `clip_tables` takes
+                it. Defaults to `None`: one rank.
         """
         embedding, dense = split_embedding_variable_from_others(variables)
         refuse_repeated(embedding)
@@ -158,12 +167,13 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         return Step(self, tables, [g for g, _ in dense], [v for _, v in dense], squares_over_ranks)
 
     def apply_dense(self, grads, variables, learning_rate, scale):
-        """Makes the part of a step that Keras knows.
+        """Runs the part of a step that updates dense variables.
 
         Args:
-            grads, variables: Lists of gradients of dense variables, and of these.
+            grads: List of gradients of dense variables.
+            variables: List of these variables.
             learning_rate: Scalar tensor. The rate of this step.
-            scale: Scalar tensor. What `global_clipnorm` multiplies each gradient by.
+            scale: Scalar tensor. Factor of each gradient under `global_clipnorm`.
         """
         updated = [v for v in variables if not self.is_overwritten(v)]
         self._share(learning_rate, scale if self.global_clipnorm else None, updated)
@@ -178,7 +188,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             self._share(None, None, None)
 
     def is_overwritten(self, variable):
-        """Returns whether Keras takes the gradient of a dense variable for its next value."""
+        """Returns whether Keras uses the gradient of a variable as its next value."""
         return self._overwrite_variable_with_gradient(variable)
 
     def _share(self, learning_rate, scale, variables):
@@ -188,21 +198,21 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         object.__setattr__(self, "_dense_of_step", variables)
 
     def accumulated_gradients(self, variables):
-        """Returns what Keras has accumulated of the gradients of dense variables: a list."""
+        """Returns the list of gradients that Keras has accumulated for dense variables."""
         return [self._accumulated_gradients[self._get_variable_index(v)] for v in variables]
 
     def accumulated_rows(self, table):
-        """Returns the `AccumulatedRows` of a `LocalTable`; `None` if each step is an update."""
+        """Returns the `AccumulatedRows` of a table, or `None` without accumulation."""
         return self._accumulated_rows.get(id(table))
 
     def save_own_variables(self, store):
-        """Saves the optimizer's variables with their names, which Keras leaves out."""
+        """Saves the variables of the optimizer with their names, which Keras leaves out."""
         super().save_own_variables(store)
         name_variables(store, self.variables)
 
     def _settings_for(self, variable):
-        """Returns what a table's rule and updates are made from: it stays as it is."""
-        # Keras asks with the TensorFlow variable, whose name is a path.
+        """Returns the settings of a table's rule and updates, which must stay unchanged."""
+        # Keras passes the TensorFlow variable, whose name is a path.
         decays = self.weight_decay and self._use_weight_decay(variable.value)
         decay = self.weight_decay if decays else 0.0
         clipping = self.clipnorm, self.global_clipnorm, self.clipvalue
@@ -225,10 +235,9 @@ class SparseOptimizer(keras.optimizers.Optimizer):
             )
         if variable.table.rule_owner() is not self:
             raise RuntimeError(
-                f"The table of '{variable.path}' must keep the slots of optimizer "
-                f"'{self.name}', but another optimizer was built on it later and gave it slots "
-                "of its own. Use that one, or make a new optimizer. Received: "
-                f"rule='{variable.table.rule}'"
+                f"The table of '{variable.path}' must keep the slots of optimizer '{self.name}', "
+                "but another optimizer was built on it later and replaced its slots. Use that "
+                f"optimizer, or create a new one. Received: rule='{variable.table.rule}'"
             )
         self._check_settings(variable)
         refuse_attributes(variable)
@@ -237,10 +246,10 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         built, now = self._built_settings[id(variable)], self._settings_for(variable)
         if now != built:
             raise RuntimeError(
-                f"The settings of optimizer '{self.name}' must stay as they were when it was "
-                "built, but for the learning rate. Make a new optimizer, or set them before "
-                f"the first step. Received: {settings_that_changed(built, now)} for variable "
-                f"'{variable.path}'"
+                f"The settings of optimizer '{self.name}' must stay unchanged once it is built, "
+                "except for the learning rate. Create a new optimizer, or change settings "
+                f"before the first step. Received: {settings_that_changed(built, now)} for "
+                f"variable '{variable.path}'"
             )
 
     # Keras calls the hooks below as it updates dense variables.
@@ -259,7 +268,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         if self._dense_of_step is None:
             super()._backend_reset_gradient_accumulators()
             return
-        # As for tables: what a variable has waits for its next gradient.
+        # As for tables: the sums of other variables wait for their next gradient.
         for sums in self.accumulated_gradients(self._dense_of_step):
             sums.assign(tf.zeros_like(sums.value))
 

@@ -4,7 +4,9 @@ from keras_sparse.tables.embedding_variable import EmbeddingVariable
 
 
 def split_embedding_variable_from_others(variables):
-    """Splits variables by kind, so that each kind can have an optimizer of its own.
+    """Splits variables into embedding variables and others.
+
+    Use it in a training loop with one optimizer for tables and another for dense variables.
 
     Args:
         variables: Iterable of variables, such as `model.trainable_variables`.

@@ -10,7 +10,7 @@ from keras_sparse.utils import checks
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
-    """What `export_options` was given.
+    """Holds the arguments of `export_options`.
 
     Attributes:
         default: Float or `None`.
@@ -22,30 +22,32 @@ class ExportOptions:
 
 
 def current_options():
-    """Returns the `ExportOptions` of what is exported now."""
+    """Returns the `ExportOptions` of the export in progress."""
     return saved_model_context().options or ExportOptions()
 
 
 @contextlib.contextmanager
 def export_options(default=None, rows=None):
-    """Says what SavedModels that are written within it have of dynamic tables.
+    """Sets which rows of dynamic tables a SavedModel contains, and its default row.
 
-    It holds for `model.export`, `keras.export.ExportArchive.write_out` and `tf.saved_model.save` in
-    this thread. Static tables are as ever: each id of theirs has a row.
+    The options apply to `model.export`, `keras.export.ExportArchive.write_out` and
+    `tf.saved_model.save` inside the context, in this thread. Static tables are not affected: each
+    of their ids has a row.
 
     Args:
-        default: Float. What keys without a row read as, in all numbers of the row, whatever an
-            `admission` filter says. Defaults to `None`: their initial rows, as in the model.
-        rows: `"most_used:N"` with an integer N: the N rows of each table that had gradients in the
-            most training steps, as tables with `frequency=True` or an `LfuEvict` know, and no
-            others; of equally frequent ones the most recent, where the table keeps ages. Or
-            `"most_recent:N"`: those whose last gradient is the least old, as tables with an
-            `eviction` by age know. Of equal ones those with the smallest keys. A key whose row is
-            left out reads as one without a row. Defaults to `None`: all rows.
+        default: Float. Value of all elements of the row that keys without a row read as, regardless
+            of an `admission` filter. Defaults to `None`: their initial rows, as in the model.
+        rows: `"most_used:N"` or `"most_recent:N"` with an integer N above 0. `"most_used:N"` keeps
+            the N rows of each table with a gradient in the most training steps, for tables with
+            `frequency=True` or an `LfuEvict`; of equally frequent rows the most recent, if the
+            table keeps ages. `"most_recent:N"` keeps the N rows whose last gradient is most recent,
+            for tables with an `eviction` policy by age. Ties go to the smallest keys. A key whose
+            row is left out reads as a key without a row. Defaults to `None`: all rows.
 
     Raises:
-        ValueError: `rows` is something else, or `default` no number that float32 has. The export
-            raises it of a dynamic table that does not keep what the choice needs.
+        ValueError: `rows` is another value, or `default` is not a number that fits float32. The
+            export raises it for a dynamic table that does not keep the ages or frequencies that
+            `rows` needs.
 
     Example:
     >>> layer = keras_sparse.layers.Embedding(

@@ -10,21 +10,21 @@ from keras_sparse.utils import checks
 
 
 def verify(filepath):
-    """Checks every byte of the keras_sparse tables in a weights file or a checkpoint.
+    """Checks every byte of the tables in a weights file or a checkpoint.
 
-    `model.load_weights` and `load_checkpoint` do this by themselves before anything is loaded.
+    `model.load_weights` and `load_checkpoint` do this before they load anything.
 
     Args:
-        filepath: Path of a `.weights.h5` or `.keras` file, or of the `.weights.json` of several, or
-            a URL that `tf.io.gfile` knows; an open `h5py.File`; or the path of the folder of a
-            checkpoint or delta, or of the folder of `callbacks.Checkpoint`: the last one in it.
+        filepath: Path of a `.weights.h5` or `.keras` file, or of the `.weights.json` of several
+            files, or a URL that `tf.io.gfile` knows; an open `h5py.File`; or the path of a
+            checkpoint or delta, or of a folder of `callbacks.Checkpoint` to use its latest one.
 
     Returns:
-        Integer. The number of tables.
+        Integer. Number of tables.
 
     Raises:
-        ValueError: A table is damaged. Names its place in the file.
-        OSError: The file is truncated, or no HDF5 file.
+        ValueError: A table is damaged. The message names its place in the file.
+        OSError: The file is truncated, or is not an HDF5 file.
     """
     if isinstance(filepath, h5py.File):
         return verify_file(filepath)

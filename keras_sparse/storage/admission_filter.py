@@ -4,15 +4,16 @@ from keras_sparse.utils import checks
 
 
 class AdmissionFilter:
-    """The base of admission filters: which keys of a dynamic table may get a row.
+    """Base class of admission filters, which decide which keys get a row.
 
-    A filter is asked once a training step for each key that has a gradient and no row. Until the
-    key is admitted, its gradients are dropped, which the table's statistics count. In the step that
-    admits it, its row is made and that step's gradient is applied to it. Lookups ask no filter.
+    Each training step asks the filter about each key with a gradient and without a row. Until the
+    key is admitted, its gradients are dropped and counted in the table's statistics. The step that
+    admits a key creates its row and applies the gradient of the step. Lookups do not ask the
+    filter.
 
     Args:
-        default_value_no_permission: What a key without a row reads as while the table has the
-            filter: a number, for all elements, or `"initializer"`, its initial row. Defaults to 0.
+        default_value_no_permission: Value that a lookup returns for a key without a row: a float
+            for all elements, or `"initializer"` for the initial row of the key. Defaults to 0.
     """
 
     kind = ""  # the native filter's name
@@ -31,8 +32,9 @@ class AdmissionFilter:
 
     @property
     def max_entries(self):
-        """Integer. How many entries of an id a merged gradient may have: as many as a filter that
-        counts occurrences has to see of them. Defaults to 1, that of the sum.
+        """Integer. Largest number of entries of an id in a merged gradient.
+
+        A filter that counts occurrences needs to see several. Defaults to 1, the entry of the sum.
         """
         return 1
 
@@ -41,21 +43,21 @@ class AdmissionFilter:
         raise NotImplementedError
 
     def layout(self):
-        """Returns what two filters must share for one to take over what the other remembers."""
+        """Returns what two filters must share for one to load the counts of the other."""
         return {"kind": self.kind}
 
     def get_config(self):
-        """Returns the arguments as a dict that can be saved."""
+        """Returns the arguments as a serializable dict."""
         return {"default_value_no_permission": self.default_value_no_permission}
 
     @classmethod
     def from_config(cls, config):
-        """Makes the filter that `get_config` describes."""
+        """Creates the filter that `get_config` describes."""
         return cls(**config)
 
 
 def check_admission(admission, input_dim):
-    """Returns the filter of a table, or `None`; also from what a config has of it."""
+    """Returns the filter of a table, or `None`; also deserializes a config."""
     if isinstance(admission, dict):
         admission = keras.saving.deserialize_keras_object(admission)
     if admission is None:
@@ -67,9 +69,9 @@ def check_admission(admission, input_dim):
         )
     if input_dim is not None:
         raise ValueError(
-            "`admission` must be that of a dynamic table: all ids of a static one have rows. Give "
-            f"it input_dim=None, or leave `admission` out. Received: input_dim={input_dim} with "
-            f"admission={type(admission).__name__}"
+            "`admission` must be used with a dynamic table: all ids of a static one have rows. "
+            f"Pass input_dim=None, or leave `admission` out. Received: input_dim={input_dim} "
+            f"with admission={type(admission).__name__}"
         )
     return admission
 
@@ -78,12 +80,13 @@ _COUNTS = ("steps", "occurrences")
 
 
 class CountingFilter(AdmissionFilter):
-    """The base of filters that count what a key has been trained.
+    """Base class of filters that count the training steps or occurrences of a key.
 
     Args:
-        filter_freq: Integer. The training step, or the occurrence, of a key, counted from 1, that
-            makes its row.
-        default_value_no_permission: As for `AdmissionFilter`. Defaults to 0.
+        filter_freq: Integer. The training step or occurrence of a key, counted from 1, that creates
+            its row.
+        default_value_no_permission: Value that a lookup returns for a key without a row: a float
+            for all elements, or `"initializer"` for the initial row of the key. Defaults to 0.
         count: `"steps"` or `"occurrences"`. Defaults to `"steps"`.
     """
 
@@ -94,7 +97,7 @@ class CountingFilter(AdmissionFilter):
 
     @property
     def max_entries(self):
-        # Further ones change nothing: the key is admitted.
+        # Further occurrences change nothing: the key is admitted.
         return self.filter_freq if self.count == "occurrences" else 1
 
     def constants(self):
@@ -104,7 +107,7 @@ class CountingFilter(AdmissionFilter):
         }
 
     def layout(self):
-        # Files of filters that count steps, which all did once, do not say so.
+        # Files of filters that count steps omit it, as the first version did.
         counts = {} if self.count == "steps" else {"count": self.count}
         return {**super().layout(), **counts}
 

@@ -9,31 +9,34 @@ _LEAST_PROBABILITY = 2.0**-64
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class CBFFilter(CountingFilter):
-    """Gives a key of a dynamic table a row in its `filter_freq`-th training step, or earlier.
+    """Admits frequent keys by counting them in a counting Bloom filter.
 
-    Counts the training steps in which a key has a gradient, or its occurrences in them, like
-    `CounterFilter`, but in a counting Bloom filter, whose memory its arguments fix whatever keys
-    come: `m = ceil(|ln p| / ln(2)**2 * n)` counters, for `n` of `max_element_size` and `p` of
-    `false_positive_probability`, of which each key has `k = ceil(log2(1 / p))`. A key's count is
-    the least of its counters, and only those below its new count are raised. So no key is ever
-    admitted late; one that shares all its counters with others may be admitted early, with a
-    probability of about `p` once the filter has counted `max_element_size` keys, and more beyond
-    that.
+    The filter counts the training steps in which a key has a gradient, or its occurrences in them,
+    like `CounterFilter`. Its memory is fixed by its arguments, whatever keys appear. It has
+    `m = ceil(|ln p| / ln(2)**2 * n)` counters, for `n = max_element_size` and
+    `p = false_positive_probability`, and each key uses `k = ceil(log2(1 / p))` of them. The count
+    of a key is the least of its counters, and only counters below its new count are raised. So no
+    key is admitted late. A key that shares all its counters with others may be admitted early: with
+    a probability of about `p` once the filter has counted `max_element_size` keys, and a higher one
+    beyond.
 
-    The counters have no room for admitted keys to give back: they stay. `waiting_keys` of a table's
-    `stats()` is about how many keys the filter has counted, to be compared with `max_element_size`.
-    Counters are saved with the table, all `m` of them.
+    Counters of admitted keys are never released. `waiting_keys` of a table's `stats()` estimates
+    the number of counted keys; compare it with `max_element_size`. All `m` counters are saved with
+    the table.
 
     Args:
-        filter_freq: Integer that fits `counter_type`. The training step, or the occurrence, of a
-            key, counted from 1, that makes its row.
-        max_element_size: Integer. How many different keys the filter is made for.
-        false_positive_probability: Float, at most 0.5. Defaults to 0.01.
-        counter_type: `"uint8"`, `"uint16"`, `"uint32"` or `"uint64"`, or a dtype of that
-            name. Counters stop at `filter_freq`. Defaults to `"uint32"`.
-        default_value_no_permission: What a key without a row reads as: a number, for all elements,
-            or `"initializer"`, its initial row. Defaults to 0.
-        count: `"steps"` or `"occurrences"`, as for `CounterFilter`. Defaults to `"steps"`.
+        filter_freq: Integer that fits `counter_type`. The training step or occurrence of a key,
+            counted from 1, that creates its row.
+        max_element_size: Integer. Number of different keys that the filter is sized for.
+        false_positive_probability: Float in [2**-64, 0.5]. Probability of admitting a key early
+            once `max_element_size` keys are counted. Defaults to 0.01.
+        counter_type: `"uint8"`, `"uint16"`, `"uint32"` or `"uint64"`, or a dtype of that name.
+            Counters stop at `filter_freq`. Defaults to `"uint32"`.
+        default_value_no_permission: Value that a lookup returns for a key without a row: a float
+            for all elements, or `"initializer"` for the initial row of the key. Defaults to 0.
+        count: `"steps"` or `"occurrences"`. `"occurrences"` counts as DeepRec does: how often the
+            key is in the batch, over all ranks and all batches of an accumulated gradient. Defaults
+            to `"steps"`.
 
     Example:
     >>> admission = keras_sparse.CBFFilter(3, 10**6, 0.01, "uint8")  # 9.6 MB
@@ -62,7 +65,7 @@ class CBFFilter(CountingFilter):
                 "`false_positive_probability` must be in [2**-64, 0.5]. Received: "
                 f"false_positive_probability={false_positive_probability}"
             )
-        # The native filter takes its numbers as doubles, which are exact so far.
+        # The native filter reads its numbers as doubles, which are exact up to 2**53.
         most = min(2**self._counter_bits - 1, 2**53)
         if self.filter_freq > most:
             raise ValueError(

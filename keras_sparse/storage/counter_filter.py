@@ -7,25 +7,25 @@ _MAX_FREQ = 2**32 - 1
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class CounterFilter(CountingFilter):
-    """Gives a key of a dynamic table a row in its `filter_freq`-th training step, or occurrence.
+    """Admits a key in its `filter_freq`-th training step or occurrence.
 
-    Ids that are seen once or twice are most of the rows of a large table and teach it little. This
-    filter counts, exactly, the training steps in which each key has a gradient, where a key counts
-    once a step, however often it is in the batch; or its occurrences in them. A waiting key takes
-    at most 16 bytes of memory. Counts are saved with the table.
+    Keys that appear once or twice are most of the rows of a large table and train it little. This
+    filter counts exactly: the training steps in which each key has a gradient, once per step
+    however often the key is in the batch, or its occurrences in them. A waiting key takes at most
+    16 bytes of memory. Counts are saved with the table.
 
-    `CounterFilter(1)` makes each row at its first gradient, as without a filter, but a key that has
-    had none reads as `default_value_no_permission`.
+    `CounterFilter(1)` creates each row at its first gradient, as without a filter, but a key
+    without a row reads as `default_value_no_permission`.
 
     Args:
-        filter_freq: Integer. The training step, or the occurrence, of a key, counted from 1, that
-            makes its row.
-        default_value_no_permission: What a key without a row reads as: a number, for all elements,
-            or `"initializer"`, its initial row. Defaults to 0.
-        count: `"steps"`, or `"occurrences"`, as DeepRec: how often the key is in the batch, over
-            all ranks and all batches of an accumulated gradient. What is merged on the way, by
-            ranks and where gradients are clipped or accumulated, then has a row for each occurrence
-            of a key, up to `filter_freq` of them. Defaults to `"steps"`.
+        filter_freq: Integer, at most 2**32 - 1. The training step or occurrence of a key, counted
+            from 1, that creates its row.
+        default_value_no_permission: Value that a lookup returns for a key without a row: a float
+            for all elements, or `"initializer"` for the initial row of the key. Defaults to 0.
+        count: `"steps"` or `"occurrences"`. `"occurrences"` counts as DeepRec does: how often the
+            key is in the batch, over all ranks and all batches of an accumulated gradient.
+            Gradients that are merged on the way, between ranks or for clipping and accumulation,
+            then keep one entry per occurrence of a key, up to `filter_freq`. Defaults to `"steps"`.
 
     Example:
     >>> layer = keras_sparse.layers.Embedding(None, 64, admission=keras_sparse.CounterFilter(3))

@@ -4,22 +4,22 @@ from keras_sparse.utils import checks
 
 
 class EvictionPolicy:
-    """The base of eviction policies: which rows of a dynamic table leave it.
+    """Base class of eviction policies, which decide which rows leave a dynamic table.
 
-    Rows go when they are told to: by `layer.evict()`, by the callback `EvictRows`, when the table
-    is saved, or where an update would exceed the table's `max_rows`. They go from all tiers, with
-    their optimizer slots; a key that comes again starts anew, as if it had never had a row.
+    Rows are evicted by `layer.evict()`, by the callback `EvictRows`, when the table is saved, or
+    when an update would exceed the table's `max_rows`. They leave all tiers with their slots. A key
+    that is trained again starts anew.
 
     Args:
-        at_save: Boolean. Whether rows also go each time the table is saved, right before it is
-            written, so that the file has the rows that the model has. Defaults to `True`.
+        at_save: Boolean. Whether rows are also evicted each time the table is saved, just before it
+            is written, so that file and model have the same rows. Defaults to `True`.
     """
 
     kind = ""  # the native policy's name
     needs_ages = False  # whether the table must remember when rows had their last gradient
     ages_in_seconds = False  # whether these ages are seconds, rather than training steps
     needs_frequencies = False  # whether it must count the steps in which they had one
-    needs_limit = False  # whether it lets rows go that are more than the table's `max_rows` alone
+    needs_limit = False  # whether it evicts only rows beyond the table's `max_rows`
 
     def __init__(self, at_save=True):
         self.at_save = checks.boolean(at_save, "at_save")
@@ -29,17 +29,17 @@ class EvictionPolicy:
         return {}
 
     def get_config(self):
-        """Returns the arguments as a dict that can be saved."""
+        """Returns the arguments as a serializable dict."""
         return {"at_save": self.at_save, **self.constants()}
 
     @classmethod
     def from_config(cls, config):
-        """Makes the policy that `get_config` describes."""
+        """Creates the policy that `get_config` describes."""
         return cls(**config)
 
 
 def check_eviction(eviction, input_dim, max_rows=None):
-    """Returns the policy of a table, or `None`; also from what a config has of it."""
+    """Returns the policy of a table, or `None`; also deserializes a config."""
     if isinstance(eviction, dict):
         eviction = keras.saving.deserialize_keras_object(eviction)
     if eviction is None:
@@ -51,14 +51,14 @@ def check_eviction(eviction, input_dim, max_rows=None):
         )
     if input_dim is not None:
         raise ValueError(
-            "`eviction` must be that of a dynamic table: all ids of a static one keep their rows. "
-            f"Give it input_dim=None, or leave `eviction` out. Received: input_dim={input_dim} "
-            f"with eviction={type(eviction).__name__}"
+            "`eviction` must be used with a dynamic table: all ids of a static one keep their "
+            "rows. Pass input_dim=None, or leave `eviction` out. Received: "
+            f"input_dim={input_dim} with eviction={type(eviction).__name__}"
         )
     if eviction.needs_limit and max_rows is None:
         raise ValueError(
-            f"`eviction` of class {type(eviction).__name__} must be that of a table with "
-            "`max_rows`, for which it makes room. Give it one: Embedding(None, ..., "
-            "max_rows=10_000_000). Received: max_rows=None"
+            f"`eviction` of class {type(eviction).__name__} must be used with `max_rows`, within "
+            "which it keeps the table. Pass it: Embedding(None, ..., max_rows=10_000_000). "
+            "Received: max_rows=None"
         )
     return eviction

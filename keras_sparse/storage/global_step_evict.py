@@ -8,20 +8,21 @@ _MAX_STEPS = 2**31 - 1
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class GlobalStepEvict(EvictionPolicy):
-    """Lets go of rows whose last gradient is more than `steps_to_live` training steps old.
+    """Evicts rows whose last gradient is more than `steps_to_live` training steps old.
 
-    Where ids come and go, as those of news or sessions do, this keeps a table at the rows that are
-    still in use. A row's age is the number of training steps that its table has made since the one
-    in which the row had its last gradient: 0 right after that one. A row of age `steps_to_live`
-    stays, an older one goes.
+    Use it if ids appear and disappear, as those of news or sessions do. The age of a row is the
+    number of training steps that its table has made since the row's last gradient: 0 right after
+    the step. Rows of age `steps_to_live` stay, and older rows are evicted.
 
-    The table remembers the step in 4 bytes a row. Ages are saved with the table, so that training
-    on from a file evicts the same rows; a row that is imported without one has age 0. An age that
-    reaches `2**32` begins anew at 0, so evict more often than every `2**31` steps.
+    The table stores the step in 4 bytes per row. Ages are saved with the table, so a training
+    resumed from a file evicts the same rows; a row imported without an age has age 0. Ages start
+    again at 0 when they reach `2**32`, so evict at least every `2**31` steps.
 
     Args:
-        steps_to_live: Integer from 1, below `2**31`. The largest age that stays.
-        at_save: Boolean. Whether rows also go each time the table is saved. Defaults to `True`.
+        steps_to_live: Integer in [1, 2**31 - 1]. Largest age, in training steps, of a row that
+            stays.
+        at_save: Boolean. Whether rows are also evicted each time the table is saved, just before it
+            is written, so that file and model have the same rows. Defaults to `True`.
 
     Example:
     >>> eviction = keras_sparse.GlobalStepEvict(steps_to_live=100_000)

@@ -6,19 +6,20 @@ from keras_sparse.utils import checks
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class L2WeightEvict(EvictionPolicy):
-    """Lets go of rows whose weight, `0.5 * sum(row ** 2)`, is below `l2_weight_threshold`.
+    """Evicts rows whose weight, `0.5 * sum(row ** 2)`, is below `l2_weight_threshold`.
 
-    A row near zero does little for the model: weight decay, or an L1 term such as Ftrl's, has drawn
-    it there. The row counts as a lookup reads it, with all moves of the optimizer; slots do not
-    count. The sum is that of float64.
+    A row near zero has little effect on the model: weight decay, or an L1 term such as that of
+    `Ftrl`, has drawn it there. The weight is computed in float64 from the row as a lookup reads it,
+    with missed steps applied and without slots. A row with a NaN stays.
 
-    The threshold must be well below the weight of the initial rows, or keys lose their rows soon
-    after they get them: for rows of n elements of standard deviation s that is about
-    `0.5 * n * s**2`. A row with a NaN stays.
+    Choose the threshold well below the weight of initial rows, or keys lose their rows soon after
+    they get them. Rows of `n` elements with standard deviation `s` have a weight of about
+    `0.5 * n * s**2`.
 
     Args:
-        l2_weight_threshold: Float above 0.
-        at_save: Boolean. Whether rows also go each time the table is saved. Defaults to `True`.
+        l2_weight_threshold: Float above 0. Weight below which rows are evicted.
+        at_save: Boolean. Whether rows are also evicted each time the table is saved, just before it
+            is written, so that file and model have the same rows. Defaults to `True`.
 
     Example:
     >>> eviction = keras_sparse.L2WeightEvict(l2_weight_threshold=1e-4)

@@ -5,22 +5,23 @@ from keras_sparse.storage.eviction_policy import EvictionPolicy
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class LfuEvict(EvictionPolicy):
-    """Makes room in a table of `max_rows`: the rows go that had a gradient in the fewest steps.
+    """Evicts the least frequently trained rows to keep a table within `max_rows`.
 
-    As `LruEvict`, in another order: first the rows that were trained in the fewest steps, of
-    equally frequent ones those whose last training step is the oldest, of rows of one step those
-    with the lowest keys. A key that comes again after its row went counts from 1.
+    Before a training step would exceed `max_rows`, it evicts as many rows as it needs: those with a
+    gradient in the fewest steps, among equally frequent rows those whose last training step is
+    oldest, and among rows of one step those with the lowest keys. Rows with a gradient in the step
+    stay. A key that is trained again after its eviction counts from 1.
 
-    Rows that are used all the time stay, also where many keys come once in between, which would
-    push them out of a table with `LruEvict`. But what was used much long ago stays too: where
-    interests move on, take `LruEvict`.
+    Rows in constant use stay even when many keys appear once in between, which would evict them
+    with `LruEvict`. Rows that were frequent long ago stay too: use `LruEvict` where interests
+    change.
 
-    The table remembers the number of steps and the last one of each row in 8 bytes. Both are saved
-    with the table; rows that are imported without a number have 0.
+    The table stores the number of steps and the last step of each row in 8 bytes. Both are saved
+    with the table; rows imported without a number have 0.
 
     Args:
-        at_save: Boolean. Whether rows beyond `max_rows` go each time the table is saved. Defaults
-            to `True`.
+        at_save: Boolean. Whether rows in excess of `max_rows` are also evicted each time the table
+            is saved. Defaults to `True`.
 
     Example:
     >>> eviction = keras_sparse.LfuEvict()

@@ -5,24 +5,23 @@ from keras_sparse.storage.eviction_policy import EvictionPolicy
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class LruEvict(EvictionPolicy):
-    """Makes room in a table of `max_rows`: the rows go whose last gradient lies furthest back.
+    """Evicts the rows with the oldest last gradient to keep a table within `max_rows`.
 
-    A training step with new keys never fails for want of room, as long as its own keys are no more
-    than `max_rows`. As many rows go as the step needs, before it changes one: first those whose
-    last training step is the oldest, of rows of one step those with the lowest keys, and none that
-    the step has a gradient for. Which rows these are depends on the steps alone, not on tiers,
-    threads, or whether training was stopped and resumed in between. Over ranks each rank makes room
-    for its own rows.
+    Before a training step would exceed `max_rows`, it evicts as many rows as it needs: those whose
+    last training step is oldest, and among rows of one step those with the lowest keys. Rows with a
+    gradient in the step stay. So a step never fails for lack of room if its own keys are at most
+    `max_rows`. The evicted rows depend on the steps alone, not on tiers, threads, or a resumed
+    training. Over ranks, each rank makes room for its own rows.
 
-    `layer.evict()`, the callback `EvictRows` and saving let the rows go that are more than
-    `max_rows`, as there may be after loading a larger table; as a rule there are none.
+    `layer.evict()`, the callback `EvictRows` and saving evict the rows in excess of `max_rows`,
+    which a table can have after loading a larger one.
 
-    The table remembers the step of each row in 4 bytes, as for `GlobalStepEvict`, which says what
-    becomes of them in files.
+    The table stores the step of each row in 4 bytes. Ages are saved with the table; a row imported
+    without an age has age 0.
 
     Args:
-        at_save: Boolean. Whether rows beyond `max_rows` go each time the table is saved. Defaults
-            to `True`.
+        at_save: Boolean. Whether rows in excess of `max_rows` are also evicted each time the table
+            is saved. Defaults to `True`.
 
     Example:
     >>> eviction = keras_sparse.LruEvict()

@@ -8,7 +8,7 @@ from keras_sparse.utils.plotting import import_pyplot
 
 # Of a row in the first tier, beside row and slots: bytes of its key, index and place in the order.
 _INDEX_BYTES = 20
-# What the tier gives away at once when it is full, and what it has then.
+# Fraction of a full tier that stays when it demotes rows.
 _KEPT_AT_LEAST = 15 / 16
 # Of the rows of a stream, in the printed table.
 _PRINTED_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)
@@ -18,41 +18,41 @@ _PLOTTED_POINTS = 500
 
 
 def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True, plot=False):
-    """Says from your own ids how often a first tier of any size finds the row it needs.
+    """Computes from your ids the hit rate of a first tier of any size.
 
-    From it choose `storage_size[0]` of a `StorageOption`. A step touches each of its distinct ids
-    once. A touch is a hit if the row is in the first tier when the step begins; otherwise the step
-    reads the row from the lower tier, once. The first touch of a row reads nothing, as there is no
-    row yet: it is no hit and no miss, and is counted apart.
+    Use it to choose `storage_size[0]` of a `StorageOption`. A step touches each of its distinct ids
+    once. A touch is a hit if the row is in the first tier when the step begins; otherwise it is a
+    miss, and the step reads the row from the lower tier once. The first touch of a row reads
+    nothing, because no row exists yet. It is neither hit nor miss and is counted separately.
 
-    The tier is one that keeps exactly the rows touched last (`cache_strategy="LRU"`), for all sizes
-    at once: see `MissCurve`.
+    The computed tier keeps exactly the rows that were touched last (`cache_strategy="LRU"`). The
+    result covers all sizes at once: see `MissCurve`.
 
     Args:
-        ids: The ids of training, in the order of training. Either one array, tensor or RaggedTensor
-            of shape `(num_samples, ...)`, or an iterable of training steps, such as a generator or
-            a `tf.data.Dataset`: each an array, tensor, RaggedTensor, SparseTensor or list of all
-            ids that one step looks up in the table, of any shape. Any integer type. The ids of one
-            epoch show what the first epoch reads; those of two, one after the other, what both do.
-        batch_size: Integer. Samples in a training step, which decides what touches of one array
-            fall together; not for an iterable. Defaults to `None`, 32 for an array, as in `fit`.
-        sample_rate: Float above 0, at most 1. Part of the ids that are followed, chosen by a hash
-            of the id; all numbers are scaled to the whole (SHARDS: Waldspurger, Park, Garthwaite
-            and Ahmad, "Efficient MRC construction with SHARDS", FAST 2015, with their correction
-            for the number of touches). Memory and time shrink with it. On Zipf streams of which
-            30,000 rows are followed, the hit rates of tiers for a hundredth of the rows or more
-            were 0.01 off on average, 0.04 at most. Defaults to 1, exact.
-        ignore: Integer. An id that is left out, such as padding. Defaults to `None`.
+        ids: Integer ids in the order of training. Either one array, tensor or RaggedTensor of shape
+            `(num_samples, ...)`; or an iterable of training steps, such as a generator or a
+            `tf.data.Dataset`. Each step is an array, tensor, RaggedTensor, SparseTensor or list, of
+            any shape, with all ids that the step looks up in the table. The ids of one epoch show
+            the reads of the first epoch; the ids of two epochs, one after the other, those of both.
+        batch_size: Integer. Number of samples in a training step, for one array of ids. Invalid for
+            an iterable. Defaults to `None`: 32 for an array, as in `fit`.
+        sample_rate: Float above 0, at most 1. Fraction of the ids to follow, chosen by a hash of
+            the id; all numbers are scaled to the whole. Memory and time shrink with it. The method
+            is SHARDS (Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC construction with
+            SHARDS", FAST 2015), with its correction for the number of touches. On Zipf streams with
+            30,000 followed rows, the hit rates of tiers for a hundredth of the rows or more were
+            off by 0.01 on average and 0.04 at most. Defaults to 1: exact.
+        ignore: Integer. An id to leave out, such as padding. Defaults to `None`.
         verbose: Boolean. Whether to print the table. Defaults to `True`.
-        plot: Boolean. Whether to draw the curve, into a new figure of matplotlib. A script shows it
-            with `matplotlib.pyplot.show()`. Defaults to `False`.
+        plot: Boolean. Whether to draw the curve in a new figure of matplotlib. Call
+            `matplotlib.pyplot.show()` to show it in a script. Defaults to `False`.
 
     Returns:
         `MissCurve`.
 
     Raises:
-        TypeError: Ids that are not integers, or an argument of a wrong type.
-        ValueError: No row is touched in two steps, or an argument out of its range.
+        TypeError: Ids are not integers, or an argument has a wrong type.
+        ValueError: No row is touched in two steps, or an argument is out of its range.
         ImportError: `plot=True` without matplotlib.
 
     Example:
@@ -64,20 +64,20 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
     sample_rate = checks.fraction(sample_rate, "sample_rate")
     checks.boolean(verbose, "verbose")
     if checks.boolean(plot, "plot"):
-        import_pyplot()  # what is missing is said before the work, not after it
+        import_pyplot()  # raises for a missing package before the work
     touches, sampled = 0, []
     for keys in access_trace(ids, batch_size, ignore):
         touches += len(keys)
         sampled.append(keys if sample_rate == 1 else keys[_is_sampled(keys, sample_rate)])
     if touches == 0:
-        raise ValueError(f"`ids` must have ids. Received: none in {len(sampled)} steps")
+        raise ValueError(f"`ids` must hold at least one id. Received: none in {len(sampled)} steps")
     followed = np.concatenate(sampled)
     distances = reuse_distances(followed, np.array([len(keys) for keys in sampled]))
     if len(distances) == 0:
         raise ValueError(
-            "`ids` must touch a row in two steps, or there is no hit to count; give more steps or "
-            f"a higher `sample_rate`. Received: {touches} touches in {len(sampled)} steps, of them "
-            f"{len(followed)} followed with sample_rate={sample_rate}"
+            "`ids` must touch a row in two steps, or there is no hit to count. Pass more steps "
+            f"or a higher `sample_rate`. Received: {touches} touches in {len(sampled)} steps, "
+            f"{len(followed)} of them followed with sample_rate={sample_rate}"
         )
     curve = MissCurve(distances, len(followed), len(sampled), touches, sample_rate)
     if verbose:
@@ -88,23 +88,25 @@ def miss_curve(ids, batch_size=None, sample_rate=1.0, ignore=None, verbose=True,
 
 
 class MissCurve:
-    """Hit rate of a first tier against its capacity. `miss_curve` makes it.
+    """Holds the hit rate of a first tier for each capacity. `miss_curve` creates it.
 
     Attributes:
-        capacity_rows: int64 array of shape `(n,)`, ascending from 0: the capacities, in rows, at
-            which the hit rate rises.
-        hit_rate: float64 array of shape `(n,)`, from 0 to 1: the part of the repeated touches whose
-            row is in a first tier of that number of rows.
-        steps: Integer. Training steps.
-        touches: Integer. Distinct ids of each step, summed over the steps.
-        distinct: Integer. Rows, and so first touches; estimated if sampled.
-        sample_rate: Float. Part of the ids that were followed.
+        capacity_rows: int64 array of shape `(n,)`, ascending from 0. Capacities, in rows, at which
+            the hit rate rises.
+        hit_rate: float64 array of shape `(n,)`, from 0 to 1. Fraction of the repeated touches whose
+            row is in a first tier of that capacity.
+        steps: Integer. Number of training steps.
+        touches: Integer. Number of distinct ids of each step, summed over steps.
+        distinct: Integer. Number of rows, and so of first touches; estimated if sampled.
+        sample_rate: Float. Fraction of the ids that were followed.
 
     Args:
-        distances: int64 array of shape `(num_repeated,)`: the stack distance of each repeated touch
+        distances: int64 array of shape `(num_repeated,)`. Stack distance of each repeated touch
             that was followed.
-        followed: Integer. Touches that were followed.
-        steps, touches, sample_rate: As the attributes.
+        followed: Integer. Number of followed touches.
+        steps: Integer. Number of training steps.
+        touches: Integer. Number of distinct ids of each step, summed over steps.
+        sample_rate: Float. Fraction of the ids that were followed.
     """
 
     def __init__(self, distances, followed, steps, touches, sample_rate):
@@ -121,40 +123,59 @@ class MissCurve:
 
     @property
     def repeated(self):
-        """Integer. Touches that are not the first of their row."""
+        """Integer. Number of touches that are not the first of their row."""
         return self.touches - self.distinct
 
     def hit_rate_at(self, rows):
-        """Returns the hit rate, a float from 0 to 1, of a first tier of `rows` rows."""
+        """Returns the hit rate of a first tier.
+
+        Args:
+            rows: Integer. Capacity of the tier, in rows.
+
+        Returns:
+            Float from 0 to 1.
+        """
         return float(self._hit_rates(checks.not_negative(rows, "rows")))
 
     def misses_per_step(self, rows):
-        """Returns the mean number of rows, a float, that a step reads from the lower tier if the
-        first one holds `rows` rows.
+        """Returns the mean number of rows that a step reads from the lower tier.
+
+        Args:
+            rows: Integer. Capacity of the first tier, in rows.
+
+        Returns:
+            Float.
         """
         return (1 - self.hit_rate_at(rows)) * self.repeated / self.steps
 
     def rows_for(self, hit_rate):
-        """Returns the least capacity, in rows, whose hit rate is at least `hit_rate`.
+        """Returns the smallest capacity, in rows, with at least a hit rate.
 
         Args:
             hit_rate: Float above 0, at most 1.
+
+        Returns:
+            Integer.
         """
         hit_rate = checks.fraction(hit_rate, "hit_rate")
         return int(self.capacity_rows[np.searchsorted(self.hit_rate, hit_rate)])
 
     def bytes_for(self, hit_rate, output_dim, num_slots):
-        """Returns the `storage_size[0]`, in bytes, of a tier with about this hit rate.
+        """Returns the `storage_size[0]`, in bytes, of a tier with about a hit rate.
 
-        A row takes its floats, those of its slots and some 20 bytes of index. A full tier gives
-        away up to a sixteenth of its rows at once, and keeps room for as many as a step brings in,
-        new ones with them, up to half of it: so it is larger than the rows it must hold.
+        A row takes its own floats, those of its slots, and about 20 bytes of index. A full tier
+        demotes up to a sixteenth of its rows at once. It also keeps room for as many rows as a step
+        brings in, new ones included, up to half of the tier. So the result exceeds the size of the
+        rows that the tier must hold.
 
         Args:
             hit_rate: Float above 0, at most 1.
             output_dim: Integer. Width of a row.
-            num_slots: Integer. Slots of the optimizer that are as wide as a row: 0 for `SGD`, 1 for
-                `Adagrad`, 2 for `Adam` and `LazyAdam`.
+            num_slots: Integer. Number of optimizer slots that are as wide as a row: 0 for `SGD`, 1
+                for `Adagrad`, 2 for `Adam` and `LazyAdam`.
+
+        Returns:
+            Integer.
         """
         rows = self.rows_for(hit_rate)
         num_slots = checks.not_negative(num_slots, "num_slots")
@@ -164,21 +185,21 @@ class MissCurve:
         return int(np.ceil(held * (4 * floats + _INDEX_BYTES)))
 
     def print(self):
-        """Prints the table."""
+        """Prints the curve as a table."""
         print(self)
 
     def plot(self, ax=None):
-        """Draws hit rate against capacity.
+        """Draws the hit rate against the capacity.
 
         Args:
-            ax: Axes of matplotlib. Defaults to `None`: those of a new figure.
+            ax: Axes of matplotlib. Defaults to `None`: the axes of a new figure.
 
         Returns:
             The axes.
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError: `ax` is something else.
+            TypeError: `ax` is not an axes object.
         """
         ax = axes_or_new(ax)
         rows = np.unique(np.geomspace(1, self.capacity_rows[-1], _PLOTTED_POINTS).astype(np.int64))

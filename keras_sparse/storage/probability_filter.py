@@ -6,19 +6,20 @@ from keras_sparse.utils import checks
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class ProbabilityFilter(AdmissionFilter):
-    """Gives a key of a dynamic table a row with probability `p` in each of its training steps.
+    """Admits a key with probability `p` in each of its training steps.
 
-    A frequent key soon has a row and a rare one most likely never gets one: on average it takes
-    `1 / p` training steps. The filter remembers nothing of a key, so it takes no memory. Whether a
-    key is admitted is a function of the seed, the key and the number of the table's training step,
-    which is saved with the table, as is the seed.
+    A key is admitted after `1 / p` training steps on average, so a frequent key soon gets a row and
+    a rare one most likely never does. The filter stores nothing about a key and takes no memory.
+    The decision is a function of the seed, the key, and the number of the table's training step;
+    seed and number are saved with the table.
 
     Args:
         p: Float above 0, at most 1. Probability that a key without a row gets one in a training
-            step that has a gradient for it.
-        seed: Integer. Defaults to `None`: the seed of the table's initial rows.
-        default_value_no_permission: What a key without a row reads as: a number, for all elements,
-            or `"initializer"`, its initial row. Defaults to 0.
+            step with a gradient for it.
+        seed: Integer. Seed of the decisions. Defaults to `None`: the seed of the table's initial
+            rows.
+        default_value_no_permission: Value that a lookup returns for a key without a row: a float
+            for all elements, or `"initializer"` for the initial row of the key. Defaults to 0.
 
     Example:
     >>> admission = keras_sparse.ProbabilityFilter(0.1)

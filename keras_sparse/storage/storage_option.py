@@ -1,7 +1,7 @@
 import os
 
 import keras
-from keras.src.saving import serialization_lib  # nothing public tells of `safe_mode`
+from keras.src.saving import serialization_lib  # no public name reads `safe_mode`
 
 from keras_sparse import native
 from keras_sparse.distribute.ranks import launcher_environment
@@ -12,7 +12,7 @@ from keras_sparse.utils.byte_sizes import parse_bytes
 
 _DEFAULT_SIZE = 1 << 30
 _NO_LIMIT = 2**63 - 1
-# What the lower tiers need that are not in every build.
+# Libraries of the lower tiers that are not in every build.
 _NEEDS = {
     "LEVELDB": "libleveldb (Debian: libleveldb-dev)",
     "PMEM": "libpmem (Debian: libpmem-dev)",
@@ -21,33 +21,41 @@ _NEEDS = {
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class StorageOption:
-    """The tiers of a table, their sizes and where they lie.
+    """Defines the tiers of a table, their sizes, and the folder of their files.
 
-    Rows are used in the first tier. When it is full, its coldest rows move to the next one, and
-    come back when they are trained again; a lookup reads them where they are. A tier between the
-    first and the last that is full passes on the rows that came into it first. What a model
-    computes does not depend on it.
+    Rows are used and updated in the first tier. When the first tier is full, its coldest rows are
+    demoted to the next tier; a later gradient promotes them again, and a lookup reads them from
+    their tier. A full tier between the first and the last demotes the rows that it received first.
+    Tiers never change the results of a model.
 
     Args:
-        storage_type: `StorageType` or its name; one that begins with `HBM` needs a GPU, which of
-            several ranks is looked for as they make tables. Defaults to `"DRAM"`, memory alone.
-        storage_path: Folder for the files of lower tiers, made if it is not there. One process uses
-            it at a time: rank `r` of `n` the folder `rank-r-of-n` in it. Its tables each have a
-            folder of their own in it, which goes with the table. Needed for lower tiers other than
-            `DRAM`. That of a model file is taken only where this program has a `StorageOption` with
-            the same path already, where the environment variable `KERAS_SPARSE_STORAGE_PATHS`
-            (folders, with ':' in between) has a folder that it is in, or with
-            `keras.saving.load_model(..., safe_mode=False)`.
-        storage_size: List of integers, or of strings such as `"2GB"` and `"64GiB"`. Bytes of each
-            tier, the first one's with everything that it holds: rows, slots, keys and index (of
-            "HBM" alone rows and slots). They
-            are the table's, in this process. Tiers that it does not reach have 1 GiB; memory alone
-            has no limit then. Where the last tier, which may be the first, is full, the next update
-            is an error before it changes the table; a static table that does not fit is one as it
-            is made or gets its optimizer.
-        cache_strategy: `"LRU"` or `"LFU"`. Which rows leave the first tier: those whose last
-            gradient lies furthest back, or those with the fewest training steps since they last
-            came into it, where older steps count less. Defaults to `"LRU"`.
+        storage_type: `StorageType` or its name. A type that begins with `HBM` needs a GPU; one of
+            several ranks checks for its GPU when it creates tables. Defaults to `"DRAM"`: memory
+            alone.
+        storage_path: Folder for the files of lower tiers; created if missing. Required for lower
+            tiers other than `DRAM`. One process uses a folder at a time: rank `r` of `n` uses the
+            folder `rank-r-of-n` inside it. Each table has its own folder inside, which is removed
+            with the table. The `storage_path` of a loaded model file is accepted in three cases:
+            this program already has a `StorageOption` with the same path; the environment variable
+            `KERAS_SPARSE_STORAGE_PATHS` (folders separated by ':') names a folder that contains the
+            path; or `keras.saving.load_model(..., safe_mode=False)` loads the file. Defaults to
+            `None`.
+        storage_size: List of integers, in bytes, or of strings such as `"2GB"` and `"64GiB"`: the
+            size of each tier, for this table in this process. The size of the first tier covers
+            rows, slots, keys and index (of `"HBM"` alone, rows and slots). If the last tier is
+            full, the next update raises an error before it changes the table; a static table that
+            does not fit raises an error when it is created or receives its optimizer. Defaults to
+            `None`. Tiers without an entry have 1 GiB; memory alone has no limit then.
+        cache_strategy: `"LRU"` or `"LFU"`. Which rows leave the first tier. `"LRU"` demotes the
+            rows whose last gradient is oldest. `"LFU"` demotes the rows with the fewest training
+            steps since they entered the first tier, where older steps count less. Defaults to
+            `"LRU"`.
+
+    Raises:
+        TypeError: `storage_size` is not a list.
+        ValueError: `storage_type` or `cache_strategy` is unknown, `storage_path` is missing or a
+            URL, or `storage_size` has more entries than tiers.
+        NotImplementedError: This build lacks a lower tier, or this process has no GPU for `HBM`.
 
     Example:
     >>> storage = StorageOption("DRAM_SSDHASH", "rows", storage_size=["512MB", "64GB"])
@@ -59,9 +67,9 @@ class StorageOption:
     ):
         names = tuple(str(each) for each in StorageType)
         if storage_type not in names and not str(storage_type).startswith("HBM"):
-            # Those that this build may have.
+            # The types that this build may have.
             names = tuple(name for name in names if library.CUDA_VERSION or "HBM" not in name)
-        remedy = "To keep cold rows on an SSD take 'DRAM_SSDHASH'"
+        remedy = "To keep cold rows on an SSD, use 'DRAM_SSDHASH'"
         self.storage_type = StorageType(checks.one_of(storage_type, names, "storage_type", remedy))
         self.storage_path = _check_path(storage_path)
         if self.storage_path is not None:
@@ -77,19 +85,19 @@ class StorageOption:
             if tier in library.LOWER_TIERS:
                 continue
             raise NotImplementedError(
-                f"A lower tier must be in this build of keras_sparse, and {tier} is not; install "
-                f"{_NEEDS[tier]} and then keras_sparse again, or take one of "
+                f"A lower tier must be part of this build of keras_sparse, and {tier} is not. "
+                f"Install {_NEEDS[tier]} and then keras_sparse again, or use one of "
                 f"{library.LOWER_TIERS}. Received: storage_type='{self.storage_type}'"
             )
         if with_files and not self.storage_path:
             raise ValueError(
                 "`storage_path` must be a folder for the files of the lower tiers, such as "
-                "storage_path='/mnt/nvme/rows'. It is made if it is not there. Received: "
+                "storage_path='/mnt/nvme/rows'. It is created if missing. Received: "
                 f"storage_path={self.storage_path!r} with storage_type='{self.storage_type}'"
             )
         if len(self.storage_size) > len(tiers):
             raise ValueError(
-                f"`storage_size` must have at most one size a tier, of {tiers}. Received: "
+                f"`storage_size` must have at most one size per tier of {tiers}. Received: "
                 f"storage_size={self.storage_size}"
             )
         # Last, so that all else shows on a machine without a GPU too. One of several ranks would
@@ -99,23 +107,23 @@ class StorageOption:
 
     @property
     def is_on_gpu(self):
-        """True if rows are used in a GPU's memory."""
+        """Boolean. Whether rows are used in the memory of a GPU."""
         return self.storage_type.tiers[0] == "HBM"
 
     @property
     def lower_tiers(self):
-        """Tuple of the names of the tiers below the first."""
+        """Tuple of strings: the tiers below the first one."""
         return self.storage_type.tiers[1:]
 
     @property
     def sizes(self):
-        """List of the bytes of all tiers; `2**63 - 1` means no limit."""
+        """List of integers: the bytes of each tier; `2**63 - 1` means no limit."""
         missing = len(self.storage_type.tiers) - len(self.storage_size)
         default = _DEFAULT_SIZE if self.lower_tiers else _NO_LIMIT
         return [*self.storage_size, *[default] * missing]
 
     def get_config(self):
-        """Returns the arguments as a dict that can be saved."""
+        """Returns the arguments as a serializable dict."""
         return {
             "storage_type": str(self.storage_type),
             "storage_path": self.storage_path,
@@ -125,11 +133,11 @@ class StorageOption:
 
     @classmethod
     def from_config(cls, config):
-        """Makes the option that `get_config` describes.
+        """Creates the option that `get_config` describes.
 
         Raises:
-            ValueError: A model is loaded from a file in Keras' safe mode, and this program has not
-                agreed to the file's `storage_path`.
+            ValueError: A model file is loaded in Keras' safe mode, and this program has not
+                accepted the file's `storage_path`.
         """
         path = _check_path(config.get("storage_path"))
         if path is not None:
@@ -162,14 +170,14 @@ def _check_sizes(sizes):
         return []
     if not isinstance(sizes, (list, tuple)):
         raise TypeError(
-            "`storage_size` must be a list of the bytes of each tier. Received: "
+            "`storage_size` must be a list with the bytes of each tier. Received: "
             f"storage_size={sizes!r}"
         )
     return [parse_bytes(size, f"storage_size[{i}]") for i, size in enumerate(sizes)]
 
 
 def check_storage(storage, input_dim):
-    """Returns the `StorageOption` of a table, or `None`; also from what a config has of it."""
+    """Returns the `StorageOption` of a table, or `None`; also deserializes a config."""
     if isinstance(storage, dict):
         storage = keras.saving.deserialize_keras_object(storage)
     if storage is None:
@@ -180,7 +188,7 @@ def check_storage(storage, input_dim):
         )
     if storage.lower_tiers and input_dim is not None:
         raise NotImplementedError(
-            "A static table keeps all its rows in its first tier. Give it input_dim=None to keep "
+            "A static table keeps all its rows in its first tier. Pass input_dim=None to keep "
             f"rows in lower tiers. Received: input_dim={input_dim} with "
             f"storage_type='{storage.storage_type}'"
         )
@@ -190,12 +198,12 @@ def check_storage(storage, input_dim):
 # Folders that a file from elsewhere may name for the tiers of its tables.
 VARIABLE = "KERAS_SPARSE_STORAGE_PATHS"
 
-# Those that this program has named itself: the texts, and what they led to at that time.
+# Paths that this program has named itself: the texts, and their targets at that time.
 _own_paths: set[str] = set()
 
 
 def remember_own(path):
-    """Lets files name this path, too: a `StorageOption` of the program has it."""
+    """Accepts a path in model files, because a `StorageOption` of the program has it."""
     _own_paths.update((path, os.path.realpath(path)))
 
 
@@ -214,9 +222,9 @@ def check_of_file(path):
     if any(os.path.commonpath((real, each)) == each for each in allowed):
         return
     raise ValueError(
-        "The `storage_path` of a model that is loaded from a file must be one that this program "
-        "agrees to, as files are made there. Make a keras_sparse.StorageOption with this path "
-        f"before, or set {VARIABLE} to a folder that it is in, or load what you trust with "
+        "The `storage_path` of a loaded model file must be accepted by this program, because "
+        "loading creates files there. Create a keras_sparse.StorageOption with this path first, "
+        f"or set {VARIABLE} to a folder that contains it, or load trusted files with "
         f"`safe_mode=False`. Received: storage_path={path!r}"
     )
 

@@ -2,10 +2,10 @@ import enum
 
 
 class StorageType(enum.StrEnum):
-    """The tiers of a table, from the fastest to the slowest.
+    """Enumerates the tiers that a table can have, from the fastest to the slowest.
 
-    `HBM` is GPU memory, `DRAM` memory, `PMEM` persistent memory, `LEVELDB` and `SSDHASH` a disk.
-    Rows are used in the first tier; colder rows are kept in the others.
+    `HBM` is GPU memory, `DRAM` memory, `PMEM` persistent memory; `LEVELDB` and `SSDHASH` are on a
+    disk. Rows are used in the first tier, and colder rows are kept in the others.
 
     Example:
     >>> StorageType("DRAM_SSDHASH").tiers
@@ -28,5 +28,5 @@ class StorageType(enum.StrEnum):
 
     @property
     def tiers(self):
-        """Tuple of the tiers' names."""
+        """Tuple of strings: the names of the tiers."""
         return tuple(self.value.split("_"))

@@ -10,26 +10,27 @@ _TOO_MANY_SECONDS = 2**31
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class TimeToLive(EvictionPolicy):
-    """Lets go of rows whose last gradient is more than `seconds` of wall-clock time old.
+    """Evicts rows whose last gradient is more than `seconds` of wall-clock time old.
 
-    `GlobalStepEvict` counts training steps, this counts time, which goes on while nothing trains:
-    what was saved on Friday is three days older on Monday. It is for rules in time ("no id that has
-    not come for 30 days"), and for training that comes in bursts.
+    `GlobalStepEvict` counts training steps. This policy counts time, which also passes while
+    nothing trains: rows saved on Friday are three days older on Monday. Use it for rules in time
+    ("no id unseen for 30 days") and for training in bursts.
 
-    A row's age is the time since the training step in which it had its last gradient, in whole
-    seconds: it goes once its age is above `seconds`, up to a second early or late. The table
-    remembers the time in 4 bytes a row, by the clock of the machine, and over ranks each rank by
-    its own, for its own rows. A table's clock never goes back: where that of the machine was set
-    back, or a file comes from a machine whose clock is ahead, ages stand still until time has
-    caught up.
+    The age of a row is the time since the training step of its last gradient, in whole seconds. A
+    row is evicted once its age is above `seconds`, up to a second early or late. The table stores
+    the time in 4 bytes per row, by the clock of the machine; each rank uses its own clock for its
+    own rows. The clock of a table never goes back. If the machine's clock was set back, or a file
+    comes from a machine whose clock is ahead, ages stand still until the time has caught up.
 
-    Ages are saved with the table. A row that is imported without one has age 0, and so has each row
-    of a file of a table that counts ages in steps.
+    Ages are saved with the table. Rows imported without an age, and all rows of a file whose ages
+    are in steps, have age 0.
 
     Args:
-        seconds: Integer, float or `datetime.timedelta`, from 1 second, below `2**31` (68 years).
-            The largest age that stays. As ages are whole seconds, fractions count for nothing.
-        at_save: Boolean. Whether rows also go each time the table is saved. Defaults to `True`.
+        seconds: Integer, float or `datetime.timedelta`, at least 1 second and below `2**31` (68
+            years). Largest age of a row that stays. Ages are whole seconds, so fractions have no
+            effect.
+        at_save: Boolean. Whether rows are also evicted each time the table is saved, just before it
+            is written, so that file and model have the same rows. Defaults to `True`.
 
     Example:
     >>> import datetime
@@ -50,7 +51,7 @@ class TimeToLive(EvictionPolicy):
         kinds = "a number of seconds or a `datetime.timedelta`"
         if not 1 <= checks.real(seconds, "seconds", kinds) < _TOO_MANY_SECONDS:
             raise ValueError(
-                f"`seconds` must be from 1 to below {_TOO_MANY_SECONDS}, 68 years. Received: "
+                f"`seconds` must be in [1, {_TOO_MANY_SECONDS}), below 68 years. Received: "
                 f"seconds={seconds}"
             )
         self.seconds = float(seconds)

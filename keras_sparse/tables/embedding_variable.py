@@ -12,32 +12,57 @@ from keras_sparse.tables.variable_base import VariableBase
 
 
 class EmbeddingVariable(VariableBase):
-    """The Keras face of a native table of embedding rows.
+    """Represents a native table of embedding rows as a Keras variable.
 
-    To Keras it is a trainable variable: a layer tracks it, and `tape.gradient` gives
-    `tf.IndexedSlices` for it. Its rows, and the optimizer's slots beside them, live in the native
-    table. They are read by `keras_sparse.ops.lookup` and changed by the optimizers of
-    `keras_sparse.optimizers` alone: what TensorFlow sees as its value is a small anchor for
-    gradients, and computing with the variable itself is an error.
+    Keras treats it as a trainable variable: a layer tracks it, and `tape.gradient` returns
+    `tf.IndexedSlices` for it. Its rows and the optimizer's slots live in the native table.
+    `keras_sparse.ops.lookup` reads the rows, and the optimizers of `keras_sparse.optimizers` update
+    them. TensorFlow sees a small anchor for gradients as the value of the variable, and computing
+    with the variable itself raises `TypeError`.
 
-    A static table has a row for each id in `[0, input_dim)`. A dynamic one takes any int64 key: a
-    lookup reads a key without a row as its initial row, the first gradient makes the row, and
-    `admission` changes both.
+    A static table has a row for each id in `[0, input_dim)`. A dynamic table accepts any int64 key:
+    a lookup returns the initial row of a key without a row, and the first gradient creates the row.
+    An `admission` filter changes both.
 
     Args:
-        input_dim: Integer, rows of a static table. `None` for a dynamic one.
+        input_dim: Integer or `None`. Number of rows of a static table, or `None` for a dynamic
+            table.
         output_dim: Integer. Width of a row.
-        initializer: As `embeddings_initializer` of `keras_sparse.layers.Embedding`.
-        seed, out_of_range, storage, admission, eviction, max_rows, frequency: As there.
-        trainable: Boolean. Defaults to `True`.
-        name: String. Defaults to `"embeddings"`.
-        part: `keras_sparse.tables.table_part.TablePart`, which this variable holds of a table that
-            several ranks share. `input_dim` and `output_dim` are then those of the part; the
-            initializer and the seed make the rows of the whole table, of which this has its part,
-            bit for bit. Defaults to `None`: a table of its own.
+        initializer: `keras.initializers.Initializer` or its name. A static table also takes any
+            callable, which is called for the whole table at once, as in Keras, and needs as much
+            memory again. A callable with the arguments `partition_shape` and `partition_offset` is
+            called for some thousand rows at a time. Defaults to `"uniform"`.
+        seed: Integer. Seed of the initial rows; each row depends on the seed and its id. A seed
+            that was given to the initializer takes precedence. Defaults to `None`: Keras' default,
+            which `keras.utils.set_random_seed` makes reproducible.
+        out_of_range: `"error"` or `"zero"`. The effect of an id outside a static table: an error,
+            or a row of zeros that `stats()` counts. Defaults to `"error"`.
+        storage: `keras_sparse.StorageOption`. The tiers that hold the rows of the table; a static
+            table keeps all rows in the first tier. Defaults to `None`: memory alone.
+        admission: Filter of `keras_sparse.storage`, such as `CounterFilter`. Decides when an id of
+            a dynamic table gets a row. Defaults to `None`: at its first gradient.
+        eviction: Policy of `keras_sparse.storage`, such as `GlobalStepEvict`. Decides which rows
+            leave a dynamic table; `LruEvict` and `LfuEvict` make room in a table with `max_rows`.
+            Defaults to `None`: no eviction.
+        trainable: Boolean. Whether optimizers update the rows. Defaults to `True`.
+        name: String. Name of the variable. Defaults to `"embeddings"`.
+        part: `keras_sparse.tables.table_part.TablePart`. The part of a table of several ranks that
+            this variable holds. `input_dim` and `output_dim` are then those of the part, and its
+            initial rows are, bit for bit, those of the whole table. Defaults to `None`: a whole
+            table.
+        max_rows: Integer. Largest number of rows of a dynamic table, in all tiers together and on
+            each rank. Before an update that would exceed it, `eviction` makes room; rows of the
+            update itself stay. If room is still missing, the update raises
+            `tf.errors.ResourceExhaustedError` and changes nothing, on all ranks that share one
+            `keras_sparse.distribute.DistributedOptimizer`. An id that `admission` rejects needs no
+            room. Loading keeps every saved row. Defaults to `None`: no limit.
+        frequency: Boolean. Whether a dynamic table counts, in 4 bytes per row, the training steps
+            in which each row had a gradient. `export(with_frequencies=True)` and
+            `keras_sparse.serving.export_options(rows="most_used:N")` need these counts. `LfuEvict`
+            counts without this option. Defaults to `False`.
 
     Attributes:
-        table: `LocalTable`, which has the rows, and all that is to be known of them.
+        table: `LocalTable` with the rows and all settings.
 
     Example:
     >>> table = EmbeddingVariable(None, 8, initializer="zeros")
@@ -78,14 +103,14 @@ class EmbeddingVariable(VariableBase):
         )
 
     def _initialize_with_initializer(self, initializer):
-        """Makes the table. Keras calls it to give a variable its value, once there may be one."""
+        """Creates the table. Keras calls it when the variable receives its value."""
         with tf.init_scope():
             self.table.create(self.path)
             self._value = make_gradient_anchor(self.table)
 
     @property
     def value(self):
-        """The anchor: a small `tf.Variable` that gradients of lookups arrive at."""
+        """The anchor: a small `tf.Variable` that receives the gradients of lookups."""
         return tf.zeros(()) if self._value is None else self._value
 
     @property
@@ -124,12 +149,20 @@ class EmbeddingVariable(VariableBase):
     numpy = by_table(LocalTable.numpy)
 
     def assign(self, value, rows=None, slots=None):
-        """Writes rows of keys, as `Table.assign`, or with one argument all rows of a static table.
+        """Writes the rows of keys, or all rows of a static table.
 
         Args:
-            value: Keys. Without `rows`, as in Keras: an array, tensor or static `EmbeddingVariable`
-                of shape `(input_dim, output_dim)`; slots stay as they are.
-            rows, slots: As of `Table.assign`. Default to `None`.
+            value: Keys, as for `Table.assign`. Without `rows`, all rows as in Keras: an array,
+                tensor or static `EmbeddingVariable` of shape `(input_dim, output_dim)`, and slots
+                stay unchanged.
+            rows: List, array or tensor of numbers of shape `(n, output_dim)`. Defaults to `None`.
+            slots: Dict from the name of each slot of the optimizer to such rows, as `find` returns
+                it. Defaults to `None`: slots stay unchanged, and new rows have initial slots.
+
+        Raises:
+            ValueError: Shapes do not match, an id is outside a static table, or `slots` is given
+                without `rows`.
+            NotImplementedError: The table is dynamic and `rows` is missing.
         """
         if rows is not None:
             self.table.assign(value, rows, slots)

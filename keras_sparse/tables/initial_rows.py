@@ -1,7 +1,6 @@
 import dataclasses
 import inspect
 import numbers
-
 from typing import Any
 
 import keras
@@ -109,9 +108,9 @@ def native_initial_rows(initializer, input_dim, output_dim, seed):
     elif input_dim is None:
         raise ValueError(
             "The initializer of a dynamic table must be one of keras.initializers "
-            f"({', '.join(NATIVE_INITIALIZERS)}), `Constant` with one number for all elements, as "
-            "any key's row must follow from the seed and the key. Take one of these, or give the "
-            f"table an `input_dim`. Received: {_named(initializer)}"
+            f"({', '.join(NATIVE_INITIALIZERS)}), `Constant` with one number for all elements, "
+            "because the row of any key must follow from the seed and the key. Use one of "
+            f"these, or give the table an `input_dim`. Received: {_named(initializer)}"
         )
     else:
         return None

@@ -23,9 +23,9 @@ _LEAST_PROMOTED = 256
 
 
 class LocalTable(HasSavedTable, NativeTable, Table):
-    """The table of one process, or what it has of one that ranks share.
+    """The table of one process, or this rank's part of a sharded table.
 
-    Of a part, keys are those of the whole table.
+    Methods of a part take and return keys of the whole table.
     """
 
     @property
@@ -75,8 +75,8 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             self.forget_accumulated(tf.constant(keys))
             return
         raise NotImplementedError(
-            "Rows must be erased from a dynamic table, as every id of a static one has its row. "
-            "Write others over them: `assign(ids, rows, slots)`. Received: variable "
+            "Rows must be erased from a dynamic table, because every id of a static one has its "
+            "row. Overwrite rows with `assign(ids, rows, slots)` instead. Received: variable "
             f"'{self.path}' with input_dim={self.input_dim}"
         )
 
@@ -87,17 +87,18 @@ class LocalTable(HasSavedTable, NativeTable, Table):
         self.saved_files.forbid_links()
 
     def promote(self, keys):
-        """Brings rows from lower tiers into the first one, as their next gradient would.
+        """Promotes rows from lower tiers into the first tier.
 
-        Lookups move nothing. So a process that only predicts has its hot rows in the first tier
-        when it has named them here.
+        The next gradient of a row promotes it as well, but a lookup does not. So a process that
+        only predicts calls this method to move its hot rows into the first tier.
 
         Args:
-            keys: int64 array of shape `(n,)`: keys, or ids of the whole table, the hottest last.
-                Where not all fit, the last ones stay. Those without a row are left out.
+            keys: List, array or tensor of integers: keys, or ids of the whole table, the hottest
+                last. If not all rows fit, the last ones stay in the first tier. Keys without a row
+                are skipped.
 
         Returns:
-            Integer. How many rows came.
+            Integer. Number of promoted rows.
         """
         keys = tf.reshape(_as_int64(keys), [-1])
         if self.part is not None and self.part.num_shards > 1:
@@ -111,7 +112,7 @@ class LocalTable(HasSavedTable, NativeTable, Table):
                 came, versions = native.promote_rows([self], [keys[first : first + piece]])
             num_promoted += int(came[0])
             before, after = versions[0].numpy().tolist()
-            # The rows are still what they were loaded as.
+            # The rows are still as they were loaded.
             if self.loaded_state is not None and self.loaded_state.version == before:
                 self.loaded_state = dataclasses.replace(self.loaded_state, version=after)
         return num_promoted
@@ -139,7 +140,10 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             )
 
     def _check_ids(self, ids):
-        """Raises unless ids are in the whole static table: one past it may be another rank's."""
+        """Raises unless ids are in the whole static table.
+
+        An id past a part may belong to another rank.
+        """
         if self.part.input_dim is not None:
             tf.debugging.Assert(
                 tf.reduce_all((ids >= 0) & (ids < self.part.input_dim)),
@@ -150,63 +154,72 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             )
 
     def stats(self, frequencies=False):
-        """Returns what is in the table and its tiers, and what they have done, as a dict.
+        """Returns statistics of the table and its tiers.
 
         Args:
-            frequencies: Boolean. Whether to read all rows, as `export`, to count `frequencies` too:
-                of how many rows 0, 1, 2 to 3, 4 to 7, ... steps had a gradient, a dict by the least
-                of these numbers; `None` if the table does not keep them. Defaults to `False`.
+            frequencies: Boolean. Whether to read all rows, as `export` does, and add `frequencies`:
+                a dict from 0, 1, 2, 4, 8, ... to the number of rows with a gradient in 0, 1, 2 to
+                3, 4 to 7, 8 to 15, ... steps, or `None` if the table does not count frequencies.
+                Defaults to `False`.
 
         Returns:
-            `rows`; `bytes` of everything that holds them; `lookups`, ids looked up; `hits`, of
-            these the ids that had a row; `created_rows`, made by a gradient; `out_of_range_ids`,
-            read as zeros; `evicted_rows`, let go by the eviction policy; of the admission filter
-            `filtered_ids`, gradients dropped, `waiting_keys` and `filter_bytes`, not among `bytes`:
-            integers. `waited_seconds` that lookups and updates have waited for lower tiers: a
-            float. `peak_first_tier_bytes`: the most that the first tier has held, also while an
-            update needed more than its size. `tiers`: for each tier's name, from the first one
-            down, a dict of integers and a float:
+            Dict of integers, unless another type is named:
 
-            - `rows` in it, `bytes` of everything there, and `memory_bytes` that a tier beyond
-              memory takes of memory;
-            - `hits` and `misses`: looked-up ids that the first tier had and had not; keys that a
-              lower tier was asked for, once an op, and had and had not;
-            - `promotions`: rows that came up into the first tier, or out of this one;
-            - `demotions`: rows that went down out of the first tier, or into this one;
-            - `read_bytes` and `write_bytes` of records, and `compacted_bytes` that compaction has
-              moved;
-            - `busy_seconds` that reading, writing and erasing rows of a lower tier have taken, in
-              the background too.
+            - `rows`: rows in the table; `bytes`: bytes of everything that holds them;
+            - `lookups`: ids looked up; `hits`: looked-up ids with a row;
+            - `created_rows`: rows created by a gradient; `evicted_rows`: rows evicted by the
+              policy;
+            - `out_of_range_ids`: ids read as zeros;
+            - `filtered_ids`: gradients dropped by the admission filter; `waiting_keys`: keys that
+              the filter counts; `filter_bytes`: bytes of the filter, not part of `bytes`;
+            - `waited_seconds`: float, seconds that lookups and updates waited for lower tiers;
+            - `peak_first_tier_bytes`: most bytes that the first tier has held, including updates
+              that temporarily exceeded its size;
+            - `tiers`: dict from the names of the tiers, from the first one down, to dicts of:
+                - `rows` in the tier, `bytes` of everything there, and `memory_bytes`, the memory
+                  used by a tier on disk or persistent memory;
+                - `hits` and `misses`: for the first tier, looked-up ids that it had and had not;
+                  for a lower tier, requested keys that it had and had not, each counted once per
+                  op;
+                - `promotions`: rows promoted into the first tier, or out of a lower tier;
+                - `demotions`: rows demoted out of the first tier, or into a lower tier;
+                - `read_bytes` and `write_bytes` of records, and `compacted_bytes` moved by
+                  compaction;
+                - `busy_seconds`: float, seconds spent reading, writing and erasing rows of a lower
+                  tier, background work included;
+            - `prefetch`: dict about the lookups staged by `keras_sparse.data.prefetch_lookups`,
+              counted for the first table of each lookup:
+                - `staged`, `used` and `dropped` lookups, and `missed` lookups that a step did
+                  itself after the first one was staged;
+                - `waited_seconds`: float, seconds that steps waited for staged lookups;
+                  `hidden_seconds`: float, staging time of used lookups beyond that;
+                - `staleness_max` and `staleness_mean` (float): updates that used rows had missed.
 
-            What lower tiers have done is counted since the table got its optimizer.
-            `prefetch`: what became of the lookups that `keras_sparse.data.prefetch_lookups` has
-            staged, where this is the first table of a lookup, as in most layers it is: `staged`,
-            `used` and `dropped` ones; `missed` lookups since the first one that a step had to do
-            by itself; `waited_seconds` that steps have waited for staged lookups, and
-            `hidden_seconds` that these took beyond that; `staleness_max` and `staleness_mean`,
-            updates that the used rows had missed.
+            Counts of lower tiers start when the table receives its optimizer.
         """
         return table_statistics(self, frequencies)
 
     def evict(self, with_rows=False):
-        """Lets go of the rows that the table's eviction policy names, in all tiers.
+        """Evicts the rows that the table's eviction policy selects, from all tiers.
 
         Args:
-            with_rows: Boolean. Whether to return the rows instead of their number. Defaults to
-                `False`.
+            with_rows: Boolean. Whether to return the evicted rows instead of their number. Defaults
+                to `False`.
 
         Returns:
-            Integer. How many rows went. With rows `(keys, records)`: arrays of int64, `(n,)`, and
-            float32, `(n, record_floats)`, as `export` would have given them.
+            Integer, the number of evicted rows. With `with_rows=True`, `(keys, records)`: an int64
+            array of shape `(n,)`, and a float32 array of shape `(n, record_floats)` with each row
+            and its slots, as `export` yields them.
 
         Raises:
-            ValueError: The table has no policy.
+            ValueError: The table has no eviction policy.
+            RuntimeError: The call is inside a `tf.function`.
         """
         if self.eviction is None:
             raise ValueError(
-                "`evict` must be called on a table with an eviction policy. Give it one: "
-                "Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). Received: "
-                f"variable '{self.path}' without one"
+                "`evict` must be called on a table with an eviction policy. Create it with a "
+                "policy: Embedding(None, ..., eviction=keras_sparse.GlobalStepEvict(100_000)). "
+                f"Received: variable '{self.path}' without one"
             )
         if not tf.executing_eagerly():
             raise RuntimeError(
@@ -226,21 +239,25 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             yield piece._replace(keys=part.global_ids(piece.keys))
 
     def import_(self, keys, records, ages=None, frequencies=None):
-        """Writes rows, creating those that are not there.
+        """Writes rows with their slots and creates missing rows.
 
-        Of a table that is spread over ranks by rows, each rank keeps the rows that it owns and
-        drops the others: give all ranks all rows, or each those of the ranks that it knows of. Of
-        one that is spread by columns, a rank takes the columns of its part.
+        For a table sharded by rows, each rank keeps the rows that it owns and drops the others:
+        pass all rows on all ranks, or on each rank any subset. For a table sharded by columns, pass
+        the columns of the rank's part.
 
         Args:
-            keys: int64 array of shape `(n,)`: keys, or ids of the whole table.
-            records: float32 array: rows, `(n, output_dim)`, or whole records as `export` gives
-                them. Rows alone leave the slots of existing rows as they are.
+            keys: int64 array of shape `(n,)`. Keys, or ids of the whole table.
+            records: float32 array. Rows of shape `(n, output_dim)`, or records of shape
+                `(n, record_floats)` as `export` yields them. Rows alone leave the slots of existing
+                rows unchanged.
             ages: uint32 array of shape `(n,)`, as `export` of a table with ages in the same unit
-                gives them. A table that keeps no ages drops them. Defaults to `None`: the rows have
-                age 0.
-            frequencies: uint32 array of shape `(n,)`, as `export` gives them, likewise. Defaults to
-                `None`: existing rows keep theirs, new rows have 0.
+                yields it. A table without ages drops them. Defaults to `None`: age 0.
+            frequencies: uint32 array of shape `(n,)`, as `export` yields it. A table without
+                frequencies drops them. Defaults to `None`: existing rows keep their frequencies,
+                and new rows have 0.
+
+        Raises:
+            TypeError: Keys are not integers.
         """
         keys = _as_int64(keys)
         records = tf.convert_to_tensor(records, tf.float32)
@@ -256,7 +273,14 @@ class LocalTable(HasSavedTable, NativeTable, Table):
         self.import_local(keys, records, ages, frequencies)
 
     def numpy(self):
-        """Returns the rows of a static table: float32 array of shape `(input_dim, output_dim)`."""
+        """Returns the rows of a static table as an array.
+
+        Returns:
+            float32 array of shape `(input_dim, output_dim)`.
+
+        Raises:
+            NotImplementedError: The table is dynamic.
+        """
         self._refuse_dynamic("read as one array")
         rows = np.empty((self.input_dim, self.output_dim), np.float32)
         for piece in self.export_local(max(1, CHUNK_BYTES // (4 * self.record_floats))):
@@ -264,7 +288,7 @@ class LocalTable(HasSavedTable, NativeTable, Table):
         return rows
 
     def assign_all(self, rows):
-        """Writes all rows of a static table. Slots stay as they are, as in Keras.
+        """Writes all rows of a static table and keeps the slots, as in Keras.
 
         Args:
             rows: Array or tensor of shape `(input_dim, output_dim)`.
@@ -281,15 +305,15 @@ class LocalTable(HasSavedTable, NativeTable, Table):
             self.import_local(np.arange(first, end), tf.cast(rows[first:end], tf.float32))
 
     def refuse_part(self, action):
-        """Raises ValueError if ranks share the table, as Keras would take this part for all of it.
+        """Raises `ValueError` for a part of a table, which Keras would take for the whole.
 
         Args:
             action: String: what is done to the table, for the error.
         """
         if self.part is not None and not self.part.is_whole:
             raise ValueError(
-                f"A part of a table must not be {action}, as each rank has other rows. Use the "
-                "methods of its layer, like `get_weights`; save the model as `.keras`, as "
+                f"A part of a table must not be {action}, because each rank has other rows. Use "
+                "the methods of its layer, like `get_weights`; save the model as `.keras`, as "
                 f"`.weights.h5` or as a checkpoint. Received: variable '{self.path}' with "
                 f"{self.part}"
             )
@@ -297,12 +321,11 @@ class LocalTable(HasSavedTable, NativeTable, Table):
     def _refuse_dynamic(self, action):
         if self.is_dynamic:
             raise NotImplementedError(
-                f"A dynamic table cannot be {action}, as its keys are not a range. To keep the "
-                "best weights of a run use `keras.callbacks.ModelCheckpoint(path, "
-                "save_best_only=True)`, then `model.load_weights(path)`; for single rows use "
-                "`export` and `import_`. A layer of your own saves it by "
-                "`keras_sparse.saving.save_table`. "
-                f"Received: variable '{self.path}'"
+                f"A dynamic table cannot be {action}, because its keys are not a range. To keep "
+                "the best weights of a run, use `keras.callbacks.ModelCheckpoint(path, "
+                "save_best_only=True)`, then `model.load_weights(path)`. For single rows, use "
+                "`export` and `import_`. Save it in your own layer with "
+                f"`keras_sparse.saving.save_table`. Received: variable '{self.path}'"
             )
 
 

@@ -11,15 +11,15 @@ from keras_sparse.tables.record_layout import RecordLayout
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FindResult:
-    """What a table has of some keys, in their order.
+    """The rows and slots that a table has for some keys, in the order of keys.
 
     Attributes:
-        exist: Boolean array of shape `(n,)`: whether the key has a row.
-        rows: float32 array of shape `(n, output_dim)`: what a lookup reads, so the initial row, or
-            the default of an admission filter, of a key without one.
-        slots: Dict of float32 arrays by the names of the optimizer's slots, of shape `(n,
-            output_dim)`, or `(n, 1)` where a slot has one float a row. Of a key without a row they
-            are those that a new row begins with.
+        exist: Boolean array of shape `(n,)`. Whether the key has a row.
+        rows: float32 array of shape `(n, output_dim)`. The row that a lookup returns. A key without
+            a row has its initial row, or the default of an admission filter.
+        slots: Dict from the names of the optimizer's slots to float32 arrays of shape
+            `(n, output_dim)`, or `(n, 1)` for a slot with one float per row. A key without a row
+            has the slots of a new row.
     """
 
     exist: np.ndarray
@@ -28,7 +28,7 @@ class FindResult:
 
 
 class RowPiece(NamedTuple):
-    """Some rows of a table, with all that it keeps of them.
+    """A chunk of rows of a table, with everything that the table keeps of them.
 
     Attributes:
         keys: int64 array of shape `(n,)`.
@@ -49,13 +49,13 @@ class RowPiece(NamedTuple):
         return (self.keys, self.records, *ages, *frequencies)
 
     def of_rows(self, held):
-        """Returns the piece of some of the rows: those that `held` indexes."""
+        """Returns the rows of the chunk that `held` indexes."""
         return RowPiece(*(None if each is None else each[held] for each in self))
 
 
 @dataclasses.dataclass(frozen=True)
 class RowMetadata:
-    """What a dynamic table keeps of each row beside the row and its slots.
+    """Describes what a dynamic table keeps of each row besides the row and its slots.
 
     Attributes:
         ages: `"steps"` or `"seconds"`, the unit of the age of a row since its last gradient.
@@ -76,7 +76,7 @@ class RowMetadata:
 
 @dataclasses.dataclass(frozen=True)
 class TableDescription:
-    """What is to be known of a table beside its rows.
+    """Describes a table without its rows.
 
     Attributes:
         path: String. Its name in messages and files.
@@ -107,20 +107,20 @@ class TableDescription:
 
 
 class Table(Protocol):
-    """Rows by their keys, with the slots of an optimizer beside them.
+    """Interface of tables: rows and optimizer slots by key.
 
-    An `EmbeddingVariable` has the methods for users, and so has a layer, which takes the name of
-    one of its tables as `table`. A table over ranks is asked by all of them together, with the same
-    arguments: each does what it owns, all get the whole answer, and an error of one is raised on
-    all. A variable with a part of such a table answers for its part: it says of keys whose rows
-    other ranks own that they are not there, with zeros for rows, and leaves them out of what is
+    `EmbeddingVariable` has these methods, and so have layers, which take the name of one of their
+    tables as `table`. On several ranks, all ranks must call the methods of a sharded table together
+    and with the same arguments. Each rank works on the rows that it owns, all ranks receive the
+    whole result, and an error on one rank is raised on all. A variable that holds a part of such a
+    table answers for its part alone: keys of other ranks do not exist, read as zeros, and are not
     written.
 
-    Each method is one operation on the table: a step beside it comes before it or after it. They
-    are called outside of a `tf.function`.
+    Each method is atomic: a concurrent training step comes before or after it. Call the methods
+    outside of a `tf.function`.
 
     Attributes:
-        input_dim: Integer, rows of a static table. `None` for a dynamic one.
+        input_dim: Integer, number of rows of a static table; `None` for a dynamic table.
         output_dim: Integer. Width of a row.
 
     Example:
@@ -139,119 +139,133 @@ class Table(Protocol):
 
     @abc.abstractmethod
     def contains(self, keys):
-        """Says which keys have a row, in any tier.
+        """Returns which keys have a row, in any tier.
 
         Args:
-            keys: List, array or tensor of integers of shape `(n,)`; repeats are fine.
+            keys: List, array or tensor of integers of shape `(n,)`. Repeated keys are allowed.
 
         Returns:
-            Boolean array of shape `(n,)`. Every id in the range of a static table has a row, none
-            outside has.
+            Boolean array of shape `(n,)`. Every id in the range of a static table has a row, and no
+            id outside has one.
+
+        Raises:
+            RuntimeError: The call is inside a `tf.function`.
+            TypeError: Keys are not integers.
         """
 
     @abc.abstractmethod
     def find(self, keys):
-        """Reads the rows of keys, with their slots. It makes no row, and is no lookup.
+        """Reads the rows of keys with their slots, without creating rows.
+
+        Statistics do not count it as a lookup.
 
         Args:
-            keys: As of `contains`.
+            keys: List, array or tensor of integers of shape `(n,)`. Repeated keys are allowed.
 
         Returns:
-            `keras_sparse.tables.table.FindResult`: `exist`, whether each key has a row;
-            `rows`, as a lookup reads them, with the moves of steps that they have missed; `slots`,
-            a dict by name. A key without a row has its initial row, or the default of the table's
-            admission filter, and slots as a new row begins with them.
+            `keras_sparse.tables.table.FindResult`. `exist` tells whether each key has a row. `rows`
+            are as a lookup returns them, with missed steps applied. `slots` is a dict by slot name.
+            A key without a row has its initial row, or the default of the table's admission filter,
+            and the slots of a new row.
 
         Raises:
-            ValueError: An id is outside a static table. With `out_of_range="zero"` it has zeros.
+            ValueError: An id is outside a static table. With `out_of_range="zero"`, its row is
+                zeros instead.
+            RuntimeError: The call is inside a `tf.function`.
+            TypeError: Keys are not integers.
         """
 
     @abc.abstractmethod
     def assign(self, keys, rows, slots=None):
-        """Writes rows of keys.
+        """Writes the rows of keys and creates missing rows.
 
-        Rows that are not there are made, whatever `admission` and `max_rows` say, as where rows are
-        loaded. Their age is 0.
+        Missing rows are created regardless of `admission` and `max_rows`, as when rows are loaded.
+        Written rows have age 0.
 
         Args:
-            keys: As of `contains`; the last row of a repeated key stays.
+            keys: List, array or tensor of integers of shape `(n,)`. The last row of a repeated key
+                is kept.
             rows: List, array or tensor of numbers of shape `(n, output_dim)`.
-            slots: Dict of such by the names of all slots, as `find` gives it. Defaults to `None`:
-                slots stay as they are, and a new row has initial ones.
+            slots: Dict from the name of each slot of the optimizer to such rows, as `find` returns
+                it. Defaults to `None`: slots stay unchanged, and new rows have initial slots.
 
         Raises:
-            ValueError: Shapes do not fit, or an id is outside a static table. Nothing has changed.
-            TypeError: Keys are no integers, or rows no numbers.
+            ValueError: Shapes do not match, or an id is outside a static table. The table stays
+                unchanged.
+            TypeError: Keys are not integers, or rows are not numbers.
+            RuntimeError: The call is inside a `tf.function`.
         """
 
     @abc.abstractmethod
     def erase(self, keys):
-        """Drops the rows of keys of a dynamic table, from all tiers, as if they had never been.
+        """Deletes the rows of keys of a dynamic table from all tiers.
 
-        Their slots go too, what is fetched ahead of them, and what an admission filter has counted
-        of a key that waits for its row (not a `CBFFilter`, whose counters many keys share). The
-        next checkpoint is without them, and the next delta tells whoever loads it that they are
-        gone. A key that comes again begins anew.
+        Slots and staged rows of the keys are deleted too. So is the count of a key that waits in an
+        admission filter, except in a `CBFFilter`, whose counters are shared by many keys. The next
+        checkpoint does not contain the rows, and loading the next delta deletes them. A key that is
+        trained again starts anew.
 
         Args:
-            keys: As of `contains`. Keys without a row are left out.
+            keys: List, array or tensor of integers of shape `(n,)`. Keys without a row are skipped.
 
         Raises:
             NotImplementedError: The table is static.
+            RuntimeError: The call is inside a `tf.function`.
         """
 
     @abc.abstractmethod
     def compact(self):
-        """Leaves no byte of rows that have gone in the files of this table's tiers.
+        """Rewrites files of lower tiers so that no byte of a deleted row remains.
 
-        A row that was erased or evicted, has moved up, or was replaced may lie in the files of
-        lower tiers until they are written over. After this call none does that had gone before it.
-        And no file that the table was saved to, or loaded from, is linked any more: the next
-        checkpoint is of new files. Those of checkpoints, deltas and models that were saved before
-        are left as they are, and memory that is free is not cleared.
+        The files of lower tiers may contain old bytes of rows that were erased, evicted, promoted
+        or replaced, until they are overwritten. After this call, no file of the table's tiers
+        contains bytes of rows that were gone before the call. The next checkpoint writes new files
+        instead of linking saved ones. Checkpoints, deltas and models that were already saved stay
+        unchanged, and free memory is not cleared.
 
-        `SSDHASH` writes segments with such rows anew, one at a time, and `LEVELDB` all its rows
-        where there is one, beside the old ones; `PMEM` fills places with zeros. Steps of the table
-        wait for it. A table without files, and a static one, has none but the links to forget.
+        `SSDHASH` rewrites segments with such rows one at a time, `LEVELDB` rewrites all its rows if
+        there is such a row, beside the old files, and `PMEM` fills the places with zeros. Steps of
+        the table wait meanwhile. For a static table and a table without files, the call only drops
+        the links to saved files.
 
         Raises:
-            tf.errors.ResourceExhaustedError: The disk has no room to write rows anew.
-            tf.errors.DataLossError: Rows beside those that have gone cannot be read. As after every
-                error, no row is lost, and some files may be as they were: call again.
+            tf.errors.ResourceExhaustedError: The disk has no room to rewrite rows.
+            tf.errors.DataLossError: Rows beside the deleted ones cannot be read. After any error no
+                row is lost, but some files may be unchanged: call again.
+            RuntimeError: The call is inside a `tf.function`.
         """
 
     def export(self, chunk_rows=65536, with_ages=False, with_frequencies=False):
-        """Yields all rows in pieces of about `chunk_rows`.
+        """Yields all rows in chunks.
 
-        Of a variable with a part of a table, ids are those of the whole table, and rows have the
-        columns of the part. A table over ranks is gone through to the end by all of them.
+        A variable that holds a part of a table yields ids of the whole table with the columns of
+        its part. For a table that is sharded over ranks, all ranks must iterate to the end.
 
         Args:
-            chunk_rows: Integer. Defaults to 65536.
-            with_ages: Boolean. Whether to yield the age of each row too, as the table's policy
-                counts it: in steps, or with `keras_sparse.TimeToLive` in seconds. Defaults to
-                `False`.
-            with_frequencies: Boolean. Whether to yield too in how many training steps each row had
-                a gradient. Defaults to `False`.
+            chunk_rows: Integer. Approximate number of rows per chunk. Defaults to 65536.
+            with_ages: Boolean. Whether to yield the age of each row, in steps, or in seconds with
+                `keras_sparse.TimeToLive`. Defaults to `False`.
+            with_frequencies: Boolean. Whether to yield the number of training steps in which each
+                row had a gradient. Defaults to `False`.
 
         Yields:
-            `(keys, records)`: arrays of int64, `(n,)`, and float32, `(n, record_floats)`: the row,
-            then its slots, as they are after all steps. With ages, with frequencies, or with both,
-            in this order, also an array of uint32, `(n,)`, of each, or `None` if the table does not
-            keep them.
+            `(keys, records)`: an int64 array of shape `(n,)`, and a float32 array of shape
+            `(n, record_floats)` with each row and its slots, all steps applied. If requested,
+            followed by uint32 arrays of shape `(n,)` with ages and with frequencies, in this order,
+            or by `None` if the table does not keep them.
 
         Raises:
-            tf.errors.FailedPreconditionError: The table has changed since the piece before.
+            tf.errors.FailedPreconditionError: The table has changed since the previous chunk.
         """
         for piece in self.export_pieces(chunk_rows):
             yield piece.selected(with_ages, with_frequencies)
 
-    # What saving and serving ask beside these.
+    # For saving and serving.
 
     @property
     @abc.abstractmethod
     def local(self):
-        """The `LocalTable` that this rank has of it, or `None`."""
+        """The `LocalTable` of this rank, or `None` if the rank has no part."""
 
     @abc.abstractmethod
     def describe(self) -> TableDescription:
@@ -263,7 +277,7 @@ class Table(Protocol):
 
     @abc.abstractmethod
     def export_filter(self, max_entries):
-        """Yields what the admission filter remembers, in pieces of about `max_entries`.
+        """Yields the state of the admission filter in chunks of about `max_entries`.
 
         Yields:
             `(keys, counts)`: arrays of int64 and of uint32, `(n,)`.
@@ -271,4 +285,4 @@ class Table(Protocol):
 
     @abc.abstractmethod
     def checked_keys(self, method, keys):
-        """Returns the keys that a method is given as an int64 array, or raises an error."""
+        """Returns the keys passed to a method as an int64 array, or raises an error."""

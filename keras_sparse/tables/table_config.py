@@ -76,9 +76,9 @@ def check_frequency(frequency, input_dim):
     frequency = checks.boolean(frequency, "frequency")
     if frequency and input_dim is not None:
         raise ValueError(
-            "`frequency` must be that of a dynamic table: all ids of a static one keep their rows. "
-            f"Give it input_dim=None, or leave `frequency` out. Received: input_dim={input_dim} "
-            "with frequency=True"
+            "`frequency` must be used with a dynamic table: all ids of a static one keep their "
+            "rows. Pass input_dim=None, or leave `frequency` out. Received: "
+            f"input_dim={input_dim} with frequency=True"
         )
     return frequency
 
@@ -88,7 +88,7 @@ def check_row_limit(max_rows, input_dim):
     checks.positive_or_none(max_rows, "max_rows")
     if max_rows is not None and input_dim is not None:
         raise ValueError(
-            "`max_rows` must be that of a dynamic table: a static one has all its rows. Give it "
+            "`max_rows` must be used with a dynamic table: a static one has all its rows. Pass "
             f"input_dim=None, or leave `max_rows` out. Received: input_dim={input_dim} with "
             f"max_rows={max_rows}"
         )

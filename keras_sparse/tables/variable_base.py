@@ -58,12 +58,13 @@ class VariableBase(keras.Variable):
 
     def _refuse_computation(self, *args, **kwargs):
         raise TypeError(
-            "An embedding variable cannot be computed with as a whole. Read rows with its layer: "
-            "to tie weights, multiply by `layer(np.arange(input_dim))`; or with `keras_sparse.ops."
-            "lookup`, `embedding_lookup`, `embedding_lookup_sparse` or `safe_embedding_lookup_"
-            "sparse`; or take a static table's `.numpy()`. Leave tables out of a norm or a sum "
-            "over `model.weights`: `isinstance(each, keras_sparse.EmbeddingVariable)`; L2 terms "
-            f"are a layer's `embeddings_regularizer`. Received: variable '{self.path}'"
+            "An embedding variable cannot be computed with as a whole. Read rows with its layer "
+            "(to tie weights, multiply by `layer(np.arange(input_dim))`), or with "
+            "`keras_sparse.ops.lookup`, `embedding_lookup`, `embedding_lookup_sparse` or "
+            "`safe_embedding_lookup_sparse`, or read a static table with `.numpy()`. Exclude "
+            "tables from a norm or a sum over `model.weights`: `isinstance(each, "
+            "keras_sparse.EmbeddingVariable)`; L2 terms are a layer's `embeddings_regularizer`. "
+            f"Received: variable '{self.path}'"
         )
 
     __tf_tensor__ = __getitem__ = __neg__ = __pos__ = __abs__ = __invert__ = _refuse_computation

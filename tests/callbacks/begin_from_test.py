@@ -106,12 +106,12 @@ def test_the_latest_checkpoint_is_the_last_whole_one(tmp_path):
     assert latest_checkpoint(str(tmp_path)) == tmp_path / "step-000000010"
     assert saving.CheckpointInfo.read(tmp_path).step == 10
     (tmp_path / "step-000000010" / "model.weights.h5").unlink()
-    with pytest.warns(match="passed over"):
+    with pytest.warns(match="was skipped"):
         assert latest_checkpoint(tmp_path) == tmp_path / "step-000000009-delta"
     with pytest.raises(saving.CheckpointDamagedError):
         saving.verify(tmp_path)
     shutil.rmtree(tmp_path / "step-000000006")  # which the delta goes back to
-    with pytest.warns(match="passed over"):
+    with pytest.warns(match="was skipped"):
         assert saving.load_checkpoint(model, tmp_path).step == 3
 
 
@@ -189,8 +189,8 @@ def test_data_that_began_elsewhere_is_refused(tmp_path):
     (file,) = (tmp_path / "step-000000008").glob("model.*")
     file.write_bytes(bytes(file.stat().st_size))
     with (
-        pytest.warns(UserWarning, match="put aside"),
-        pytest.raises(RuntimeError, match="first_batch=8, training goes on with 4"),
+        pytest.warns(UserWarning, match="was renamed"),
+        pytest.raises(RuntimeError, match="first_batch=8, training resumes with 4"),
     ):
         fit(make_model(), 0, [callback])
     assert "step-000000008.damaged" in names(tmp_path)

@@ -65,14 +65,14 @@ def test_a_damaged_checkpoint_is_put_aside(name, change, words, trained, tmp_pat
     shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
     change(tmp_path / "step-000000020" / name)
     resumed = make_model()
-    with pytest.warns(UserWarning, match=f"put aside.*{words}"):
+    with pytest.warns(UserWarning, match=f"was renamed.*{words}"):
         fit(resumed, [Checkpoint(tmp_path)], epochs=2)
     assert names(tmp_path) == ["step-000000010", "step-000000020", "step-000000020.damaged"]
     assert (tmp_path / "step-000000020.damaged" / "model.weights.h5").exists()
     assert content(resumed) == trained[1]
 
 
-DONE = pytest.mark.filterwarnings("ignore:.*makes no step")
+DONE = pytest.mark.filterwarnings("ignore:.*returns without a step")
 
 
 @DONE
@@ -80,7 +80,7 @@ def test_a_step_that_is_damaged_again_is_put_aside_again(trained, tmp_path):
     shutil.copytree(trained[0], tmp_path, dirs_exist_ok=True)
     for _ in range(2):
         (tmp_path / "step-000000020" / "model.weights.h5").write_text("nothing")
-        with pytest.warns(UserWarning, match="put aside"):
+        with pytest.warns(UserWarning, match="was renamed"):
             fit(make_model(), [Checkpoint(tmp_path)], epochs=2)
     assert names(tmp_path)[2:] == ["step-000000020.damaged", "step-000000020.damaged1"]
 
@@ -89,7 +89,7 @@ def test_nothing_whole_is_an_error(tmp_path):
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
     (tmp_path / "step-000000010" / "model.weights.h5").unlink()
     with (
-        pytest.warns(UserWarning, match="aside"),
+        pytest.warns(UserWarning, match="was renamed"),
         pytest.raises(RuntimeError, match="must find a whole check"),
     ):
         fit(make_model(), [Checkpoint(tmp_path)], epochs=1)

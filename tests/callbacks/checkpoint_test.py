@@ -85,7 +85,7 @@ def test_a_finished_training_is_not_done_again(tmp_path):
     fit(model, [Checkpoint(tmp_path)], epochs=1)
     for _ in range(2):
         again = make_model()
-        with pytest.warns(match="`fit` makes no step.*another `path` and `begin_from="):
+        with pytest.warns(match="`fit` returns without a step.*another `path` and `begin_from="):
             history = fit(again, [Checkpoint(tmp_path)], epochs=1)
         assert history.epoch == []
         assert content(again) == content(model)
@@ -160,7 +160,7 @@ def test_what_is_evicted_after_the_last_save_is_saved(tmp_path):
     fit(model, [Checkpoint(tmp_path, every_steps=10), Erase()], epochs=1)
     assert names(tmp_path) == ["step-000000010", "step-000000010-delta"]
     resumed = make_model()
-    with pytest.warns(match="makes no step"):
+    with pytest.warns(match="returns without a step"):
         fit(resumed, [Checkpoint(tmp_path, every_steps=10)], epochs=1)
     assert content(resumed) == content(model)
 

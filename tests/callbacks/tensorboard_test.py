@@ -100,7 +100,7 @@ def test_keras_own_callback_shows_no_tables(tmp_path):
     [
         (
             {"labels": {"wrds": {1: "a"}}},
-            r"some of .'embeddings', 'words', .*: .'wrds'.$",
+            r"of the model: .'embeddings', 'words', .*: .'wrds'.$",
         ),
         ({"labels": {"words": ["a"]}}, r"must be a dict of dicts.*labels={'words': \['a'\]}"),
         ({"labels": {"words": {"k": "a"}}}, "`keys` must be one list of integers"),
@@ -116,7 +116,7 @@ def test_refuses_what_it_does_not_know(options, words, tmp_path):
 
 
 def test_a_norm_over_all_weights_names_what_to_leave_out():
-    with pytest.raises(TypeError, match=r"Leave tables out of a norm.*embeddings_regularizer"):
+    with pytest.raises(TypeError, match=r"Exclude tables from a norm.*embeddings_regularizer"):
         [keras.ops.norm(each) for each in make_model(words=None).weights]
 
 

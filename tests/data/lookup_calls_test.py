@@ -222,7 +222,7 @@ def test_select_may_call_a_layer_and_name_another():
     [
         ("films", "`select` must be a function of the components"),
         *[
-            (each, r"`select` must take what.* arguments \(.*\) for 2: ")
+            (each, r"`select` must take the components.* arguments \(.*\) for 2 components: ")
             for each in (lambda x: {}, lambda x, y, w: {}, lambda *, x: {})
         ],
     ],
@@ -269,7 +269,7 @@ def test_says_what_it_cannot_do():
     with pytest.raises(ValueError, match="`model` must have layers with tables"):
         prefetch_lookups(data, keras.Model(ids, keras.layers.Dense(1)(ids)))
     with pytest.raises(
-        ValueError, match=r"`select` must give inputs by layers.*\['of_a', 'of_b'\]"
+        ValueError, match=r"`select` must return inputs by layers.*\['of_a', 'of_b'\]"
     ):
         prefetch_lookups(data, model, select=lambda x, y: {"of_c": x["a"]})
 
@@ -280,7 +280,7 @@ def test_says_where_lookups_cannot_be_staged():
     in_a_function = tf.function(lambda x: model.bags(x))
     with pytest.raises(ValueError, match=r"`prefetch_lookups` must find lookups outside of a"):
         prefetch_lookups(BATCHES, model, select=lambda x, y: in_a_function(x))
-    with pytest.raises(ValueError, match=r"`select` must give .*a function that led to no lookup"):
+    with pytest.raises(ValueError, match=r"`select` must return .*that leads to no lookup"):
         prefetch_lookups(BATCHES, model, select=lambda x, y: {})
 
 

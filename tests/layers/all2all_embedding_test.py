@@ -195,11 +195,11 @@ def test_a_key_is_the_same_one_in_every_dtype(dtype):
         (lambda: dense()(KEYS[:, :2]), ValueError, r"\(None, 3, 2\).*shape \(6, 2, 2\)"),
         (lambda: dense(dynamic_input=True)(KEYS), ValueError, r"\(n,\) with dynamic_input=True"),
         (lambda: dense()(tf.ragged.constant([[1]])), ValueError, "must be a tensor.*RaggedTensor"),
-        (lambda: dense()(KEYS.astype("float32")), TypeError, "key_dtype=int64 holds.*float32"),
-        (lambda: dense(key_dtype="uint32")(KEYS), TypeError, "key_dtype=uint32 holds.*int64"),
+        (lambda: dense()(KEYS.astype("float32")), TypeError, "fit key_dtype=int64.*float32"),
+        (lambda: dense(key_dtype="uint32")(KEYS), TypeError, "fit key_dtype=uint32.*int64"),
         (lambda: sparse()(tf.ragged.constant([[1]])), ValueError, "with slot_num=2.*shape"),
         (lambda: sparse()([[[1]], [[2]]]), ValueError, "with slot_num=2.*shape"),
-        (lambda: sparse()([[1], [2]], True), TypeError, "say training=True or leave it out"),
+        (lambda: sparse()([[1], [2]], True), TypeError, "pass training=True or leave it out"),
         (lambda: dense(key_dtype="float32"), ValueError, "`key_dtype` must be one of"),
         (lambda: dense(slot_num=0), ValueError, "`slot_num` must be above 0"),
         (lambda: dense(nnz_per_slot=-1), ValueError, "`nnz_per_slot` must be above 0"),
@@ -210,7 +210,7 @@ def test_a_key_is_the_same_one_in_every_dtype(dtype):
         (
             lambda: dense(use_hashtable=False, eviction=keras_sparse.GlobalStepEvict(3)),
             ValueError,
-            "`eviction` must be that of a table of any keys: leave out use_hashtable=False",
+            "`eviction` must be used with a hash table. Leave out use_hashtable=False",
         ),
     ],
 )

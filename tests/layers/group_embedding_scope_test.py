@@ -164,7 +164,7 @@ def test_refuses_a_layer_that_has_its_table_elsewhere():
             layer(ids)
 
     call_in_a_scope(layer, name="first")
-    message = "must be called in the `group_embedding_scope`.*one of layer 'first'"
+    message = "must be called in the `group_embedding_scope`.*belongs to layer 'first'"
     with pytest.raises(ValueError, match=message):
         layer(ids)
     with pytest.raises(ValueError, match="'shared', which has its table in layer 'first'"):
@@ -192,10 +192,10 @@ def test_after_an_error_nothing_is_looked_up_and_no_scope_stays_open():
 
     with pytest.raises(ZeroDivisionError):
         fail_in_a_scope()
-    with pytest.raises(ValueError, match="Each table must have a name of its own"):
+    with pytest.raises(ValueError, match="Each table must have a unique name"):
         two_of_one_name()
     for output in outputs:
-        with pytest.raises(RuntimeError, match="an error has ended is never looked up"):
+        with pytest.raises(RuntimeError, match="an error has ended must not be used"):
             keras.layers.Dense(1)(output)
     # Keras is left as it was: without an argument nothing is training.
     dropout = keras.layers.Dropout(0.5)

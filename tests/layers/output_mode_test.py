@@ -196,7 +196,7 @@ def look_up(inputs, mode="concat", combiner=None):
 
 
 OTHER_SHAPES = "must have the same shape but for their width.*"
-A_MATRIX = "a dense matrix with a column an input"
+A_MATRIX = "a dense matrix with one column per input"
 OTHER_DTYPES = [Embedding(4, 8), Embedding(4, 8, dtype="mixed_float16")]
 DEEP = [
     tf.ragged.constant([[[1], [2, 3]], [[4]]]),
@@ -212,7 +212,7 @@ DEEP = [
         (
             lambda: GroupEmbedding(Embedding(4, 8), output_mode="concat"),
             (),
-            "must be that of a list or dict of layers of one compute dtype.*one layer",
+            "must be used with a list or dict of layers of one compute dtype.*one layer",
         ),
         (
             lambda: GroupEmbedding(OTHER_DTYPES, output_mode="concat"),

@@ -164,7 +164,7 @@ def test_in_half_precision(policy):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"padding_id": 2**63}, ValueError, "must be an integer that int64 has"),
+        ({"padding_id": 2**63}, ValueError, "must fit int64"),
         ({"padding_id": "-"}, TypeError, "`padding_id`"),
         ({"padding_id": 1, "mask_zero": True}, ValueError, "None with mask_zero=True"),
     ],

@@ -136,7 +136,7 @@ IDS, BAG, INVALID = [int64([1, 2])], [int64([0, 2])], tf.errors.InvalidArgumentE
         (
             (IDS, BAG, [tf.zeros((0,))]),
             ValueError,
-            r"one number an id.*weights of shape \(0,\), ids of shape \(2,\)",
+            r"one number per id.*weights of shape \(0,\), ids of shape \(2,\)",
         ),
     ],
 )

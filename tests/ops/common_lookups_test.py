@@ -62,7 +62,7 @@ CASES = {
         (([[1]],), TypeError, "`sparse_ids` must be a SparseTensor or.*type list"),
         ((WEIGHTS,), TypeError, "`sparse_ids` must be integers.*dtype float32"),
         ((DEEP,), ValueError, "`sparse_ids` must be 2-D if it is a RaggedTensor"),
-        ((FLAT,), ValueError, "`sparse_ids` must have an axis of samples and one"),
+        ((FLAT,), ValueError, "`sparse_ids` must have an axis of samples and an axis of ids"),
         ((IDS, WEIGHTS.values), TypeError, "`sparse_weights` must be None or of the kind"),
         ((IDS, WEIGHTS[1:]), ValueError, "`sparse_weights` must have the shape of `sparse_ids`"),
         ((PLACES, MOVED_PLACES), INVALID, "indices"),

@@ -190,7 +190,7 @@ def test_turns_the_optimizers_of_a_multi_optimizer():
     assert kinds == [optimizers.Adagrad, optimizers.AdamW]
     assert (ours.loss_scale_factor, ours.name) == (2.0, "mine")
     assert from_keras(ours) is ours
-    with pytest.raises(ValueError, match=r"`from_keras` turns one into it. Received: .*MultiOpt"):
+    with pytest.raises(ValueError, match=r"optimizers\.from_keras`\. Received: .*MultiOpt"):
         DistributedOptimizer(stock)
     with pytest.raises(NotImplementedError, match="must have an `OptimizerMap`"):
         from_keras(keras.optimizers.MultiOptimizer(lambda variable: None))

@@ -61,7 +61,7 @@ def test_tables_that_would_change_places_are_refused_and_nothing_changes(way, ot
     model = features(others)
     before = content(model)
     words = r"table '\w+/embeddings' of '.*saved.*' for '\w+/embeddings' of"
-    with pytest.raises(ValueError, match=f"layers come in the order of .* Received: {words}"):
+    with pytest.raises(ValueError, match=f"layers have the saved order .* Received: {words}"):
         load(model, path)
     assert content(model) == before
 

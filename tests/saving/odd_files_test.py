@@ -116,8 +116,8 @@ def test_an_odd_manifest_is_damage(odd, folder, capsys):
         with pytest.raises(CheckpointDamagedError):
             read(path)
     with (
-        pytest.warns(UserWarning, match="follows what is whole"),
-        pytest.raises(FileNotFoundError, match="none that is whole"),
+        pytest.warns(UserWarning, match="A damaged checkpoint was skipped"),
+        pytest.raises(FileNotFoundError, match="without a whole one"),
     ):
         follow(model, folder / "run")
     assert main(["inspect", str(path)]) == 2
@@ -125,7 +125,7 @@ def test_an_odd_manifest_is_damage(odd, folder, capsys):
     assert content(model) == before
     callback = Checkpoint(folder / "run", verbose=False)
     with (
-        pytest.warns(UserWarning, match="A checkpoint was put aside"),
+        pytest.warns(UserWarning, match="A checkpoint was renamed"),
         pytest.raises(RuntimeError, match="must find a whole checkpoint"),
     ):
         fit(make_model(compiled=True), [callback])

@@ -103,7 +103,7 @@ def test_tables_of_one_name_in_two_groups_are_told_apart_by_their_groups(way, tm
         return model
 
     path = save(model_of("users", "films"), tmp_path, way)
-    with pytest.raises(ValueError, match="Name the layer 'films'.*'clicks/films'.*'clicks/items'"):
+    with pytest.raises(ValueError, match=r"Name the layer 'films'.*'clicks/films'.*'clicks/items'"):
         load(model_of("users", "items"), path)
     load(model_of("users", "films"), path)
 

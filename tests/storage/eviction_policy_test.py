@@ -33,7 +33,7 @@ def test_a_table_without_a_policy_says_what_to_do():
     with pytest.raises(RuntimeError, match="`evict` must be called on a built layer"):
         layer.evict()
     layer.build()
-    with pytest.raises(ValueError, match=r"with an eviction policy\. Give it one: .*GlobalStep"):
+    with pytest.raises(ValueError, match=r"policy\. Create it with a policy: .*GlobalStep"):
         layer.evict()
     with pytest.raises(tf.errors.FailedPreconditionError, match="must keep the steps of gradients"):
         keras_sparse.ops.evict_rows([layer.embeddings], GlobalStepEvict(1))

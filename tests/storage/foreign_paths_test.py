@@ -1,4 +1,4 @@
-"""A model file makes files where this program agrees to, and nowhere else."""
+"""A model file makes files where must be accepted by this program, and nowhere else."""
 
 import json
 import os
@@ -65,7 +65,8 @@ def do_nothing(folder, monkeypatch):
 def test_a_path_that_nobody_agreed_to_is_refused(prepare, saved, monkeypatch):
     path, folder = saved
     prepare(folder, monkeypatch)
-    refused = pytest.raises((TypeError, ValueError), match="this program agrees to")  # Keras wraps
+    # Keras wraps the error.
+    refused = pytest.raises((TypeError, ValueError), match="must be accepted by this program")
     with refused:
         keras.saving.load_model(path)
     with zipfile.ZipFile(path) as file, refused:

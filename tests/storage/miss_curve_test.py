@@ -128,8 +128,8 @@ def test_works_without_matplotlib_but_for_the_plot(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"ids": []}, ValueError, "`ids` must have ids. Received: none in 0 steps"),
-        ({"ids": [[], []]}, ValueError, "`ids` must have ids. Received: none in 2 steps"),
+        ({"ids": []}, ValueError, "`ids` must hold at least one id. Received: none in 0 steps"),
+        ({"ids": [[], []]}, ValueError, "must hold at least one id. Received: none in 2 steps"),
         ({"ids": [[1, 2], [3]]}, ValueError, "must touch a row in two steps.*3 touches in 2 steps"),
         ({"sample_rate": 0}, ValueError, "`sample_rate` must be above 0 and at most 1"),
         ({"sample_rate": 1.1}, ValueError, "Received: sample_rate=1.1"),

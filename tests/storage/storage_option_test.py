@@ -82,7 +82,7 @@ def test_takes_a_path_of_any_kind():
         (
             {"storage_type": "SSD"},
             ValueError,
-            "`storage_type` must be one of .*on an SSD take 'DRAM_SSDHASH'.*='SSD'",
+            "`storage_type` must be one of .*on an SSD, use 'DRAM_SSDHASH'.*='SSD'",
         ),
         (
             {"storage_type": "DRAM_SSDHASH"},
@@ -98,7 +98,7 @@ def test_takes_a_path_of_any_kind():
             ValueError,
             "a folder on a disk of this machine.*'gs://a/b'",
         ),
-        ({"storage_size": [1, 2]}, ValueError, "at most one size a tier, of \\('DRAM',\\)"),
+        ({"storage_size": [1, 2]}, ValueError, "at most one size per tier of \\('DRAM',\\)"),
         ({"storage_size": [0]}, ValueError, "`storage_size\\[0\\]` must be above 0"),
         ({"storage_size": [1, 2**63]}, ValueError, "`storage_size\\[1\\]` must be below 2..63"),
         (
@@ -108,7 +108,7 @@ def test_takes_a_path_of_any_kind():
         ),
         ({"storage_size": [1.5]}, TypeError, "`storage_size\\[0\\]` must be an integer"),
         ({"storage_size": [1e9]}, TypeError, "`storage_size\\[0\\]` must be .*: int\\(100000.*"),
-        ({"storage_size": 1 << 30}, TypeError, "must be a list of the bytes of each tier"),
+        ({"storage_size": 1 << 30}, TypeError, "must be a list with the bytes of each tier"),
         ({"cache_strategy": "FIFO"}, ValueError, "`cache_strategy` must be one of"),
     ],
 )
@@ -137,7 +137,7 @@ def test_says_what_tables_in_gpu_memory_lack(storage_type, cuda_version, words, 
 def test_a_machine_without_a_gpu_shows_what_else_is_wrong():
     with pytest.raises(ValueError, match="`storage_path` must be a folder"):
         StorageOption("HBM_DRAM_SSDHASH")
-    with pytest.raises(ValueError, match="`storage_size` must have at most one size a tier"):
+    with pytest.raises(ValueError, match="`storage_size` must have at most one size per tier"):
         StorageOption("HBM", storage_size=[1, 2])
     with pytest.raises(ValueError, match=r"HBM_DRAM_SSDHASH.*Received: storage_type='HBM_SSDHASH'"):
         StorageOption("HBM_SSDHASH")
@@ -161,7 +161,7 @@ def test_one_of_several_ranks_says_what_it_lacks_as_its_tables_are_made(monkeypa
 )
 def test_names_what_a_missing_store_needs(storage_type, tier, library, monkeypatch):
     monkeypatch.setattr("keras_sparse.native.library.LOWER_TIERS", ("SSDHASH",))
-    words = rf"and {tier} is not; install {library} .* again, or take one of \('SSDHASH',\)"
+    words = rf"and {tier} is not\. Install {library} .* again, or use one of \('SSDHASH',\)"
     with pytest.raises(NotImplementedError, match=words):
         StorageOption(storage_type, "rows")
 
@@ -227,7 +227,7 @@ def test_a_layer_without_them_has_none():
     assert copy.storage.get_config() == storage.get_config()
 
 
-DYNAMIC = "must be that of a dynamic table.*input_dim=10 with"
+DYNAMIC = "must be used with a dynamic table.*input_dim=10 with"
 
 
 @pytest.mark.parametrize("make", [Embedding, EmbeddingVariable])
@@ -240,8 +240,8 @@ DYNAMIC = "must be that of a dynamic table.*input_dim=10 with"
         (10, {"eviction": L2WeightEvict(1.0)}, ValueError, f"`eviction` {DYNAMIC}"),
         (10, {"eviction": LruEvict()}, ValueError, f"`eviction` {DYNAMIC}"),
         (10, {"eviction": LfuEvict()}, ValueError, f"`eviction` {DYNAMIC}"),
-        (None, {"eviction": LruEvict()}, ValueError, "LruEvict must be that of a table with `max_"),
-        (None, {"eviction": LfuEvict()}, ValueError, "LfuEvict must be that of a table with `max_"),
+        (None, {"eviction": LruEvict()}, ValueError, "LruEvict must be used with `max_"),
+        (None, {"eviction": LfuEvict()}, ValueError, "LfuEvict must be used with `max_"),
         (10, {"frequency": True}, ValueError, f"`frequency` {DYNAMIC}"),
         (None, {"frequency": "yes"}, TypeError, "`frequency` must be"),
         (None, {"storage": "DRAM_SSDHASH"}, TypeError, r"`storage` must be a keras_sparse\.Stor"),

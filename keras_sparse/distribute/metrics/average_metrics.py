@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import size
 
-# Metrics whose variables are sums over samples, so that those of two ranks can be added.
+# Metrics whose variables are sums over samples, so that ranks can add them.
 _OF_SUMS = (
     keras.metrics.Sum,
     keras.metrics.Mean,
@@ -27,28 +27,27 @@ _OF_SUMS = (
 
 
 def average_metrics(model):
-    """Returns the metrics of what all ranks have seen since a model's metrics were last reset.
+    """Returns the metrics of all ranks since the model's metrics were last reset.
 
-    It must be called on all ranks, such as after `model.evaluate`, whose own result is that of one
-    rank's samples:
+    Call it on all ranks, for example after `model.evaluate`, whose own result covers the samples of
+    one rank:
 
     ```python
     model.evaluate(ksd.shard(batches), verbose=0)
     print(ksd.average_metrics(model))
     ```
 
-    The result is exact for all metrics of `keras.metrics`, and subclasses of them: what their
-    variables add up is added over ranks, and the metric taken of that. So AUC is that of all
-    samples, not a mean of AUCs. Of other metrics the results are averaged, each weighted by the
-    number of samples that its rank has seen. (Keras takes the losses of single outputs, where a
-    model has several, as means over batches: here they are means over the parts of batches.)
+    The result is exact for all metrics of `keras.metrics` and their subclasses: their variables are
+    summed over ranks, and the metric is computed from the sums. So AUC is that of all samples
+    instead of a mean of AUCs. Other metrics are averaged over ranks, weighted by sample count. (For
+    a model with several outputs, Keras averages the loss of each output over batches; here it is
+    averaged over the parts of batches.)
 
     Args:
-        model: A compiled `keras.Model`.
+        model: Compiled `keras.Model`.
 
     Returns:
-        Dict of floats by name, as `model.get_metrics_result` and `evaluate(return_dict=True)` give
-        it; the same on all ranks.
+        Dict of floats by name, as `evaluate(return_dict=True)` returns it, equal on all ranks.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
@@ -63,13 +62,13 @@ def average_metrics(model):
     states = gather_objects([np.asarray(v.value) for v in variables], "average_metrics.states")
     sums = [tf.constant(sum(of_ranks)) for of_ranks in zip(*states, strict=True)]
     with keras.StatelessScope(state_mapping=zip(variables, sums, strict=True)):
-        # Numbers that come from sums alone are now the same on all ranks, and so is their average.
+        # Results of sums alone are now equal on all ranks, and so is their average.
         results = {name: np.asarray(value) for name, value in model.get_metrics_result().items()}
     return average_over_ranks(results, _num_samples(metrics))
 
 
 def average_over_ranks(results, weight=1.0):
-    """Returns the averages over ranks of a dict of numbers, weighted; the same on all ranks.
+    """Returns the weighted averages over ranks of a dict of numbers, equal on all.
 
     Args:
         results: Dict of numbers, or arrays of them, by name: the same names on all ranks.
@@ -95,7 +94,7 @@ def as_number(value):
 
 
 def _flatten(metrics):
-    """Yields metrics, and for one that holds others, as that of `compile` does, those."""
+    """Yields metrics, replacing metrics that hold others by these."""
     for metric in metrics:
         inner = getattr(metric, "metrics", None) or getattr(metric, "_metrics", None)
         if inner and not isinstance(metric, _OF_SUMS):
@@ -105,7 +104,7 @@ def _flatten(metrics):
 
 
 def _num_samples(metrics):
-    """How many samples this rank has seen: Keras' own mean of the loss counts them."""
+    """Returns this rank's number of samples, which Keras' mean of the loss counts."""
     for metric in metrics:
         if isinstance(metric, keras.metrics.Mean) and metric.name == "loss":
             return float(metric.count)

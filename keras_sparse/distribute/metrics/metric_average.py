@@ -7,25 +7,25 @@ from keras_sparse.distribute.training.check_replicated_variables import warn_of_
 
 
 class MetricAverage(keras.callbacks.Callback):
-    """Lets callbacks, the history and what is printed have the metrics of all ranks.
+    """Reports the metrics of all ranks to callbacks, history and printed logs.
 
-    At the end of each epoch, of its validation and of an evaluation the logs become those of what
-    all ranks have seen together, as `keras_sparse.distribute.average_metrics` computes them. They
-    are the same on all ranks, so that `EarlyStopping` or `ReduceLROnPlateau` decide alike. It must
-    be the first in the list of callbacks, as those before it see the numbers of their rank.
+    At the end of each epoch, validation and evaluation, the logs become the metrics of the samples
+    of all ranks, as `keras_sparse.distribute.average_metrics` computes them. They are equal on all
+    ranks, so `EarlyStopping` and `ReduceLROnPlateau` decide alike. Place it first in the list of
+    callbacks: callbacks before it see the metrics of their own rank.
 
     Loss and metrics, weighted ones included, are those of one process with the same batches, also
-    of a dataset of `shard(..., weigh_samples=True)`: what this adds to the weights of samples is
-    for gradients, and the callback keeps it out of what is reported. (That is done where a model
-    calls its `compute_loss` and `compute_metrics`, which a `train_step` of its own may leave out.)
+    for a dataset of `shard(..., weigh_samples=True)`: its additional sample weights affect
+    gradients and are kept out of the reported metrics. (This happens where a model calls its
+    `compute_loss` and `compute_metrics`, which a custom `train_step` may leave out.)
 
-    At the end of the first epoch it also looks whether ranks have the same dense variables, and
-    warns if not: their optimizer is no `DistributedOptimizer`, say, or they did not begin alike.
+    At the end of the first epoch, the callback compares the dense variables of the ranks and warns
+    if they differ. Typical reasons are a missing `DistributedOptimizer` or different initial
+    values.
 
-    What `evaluate` returns is out of a callback's reach, and so is the loss that is printed within
-    an epoch: they stay those of one rank. Call `average_metrics(model)` after `evaluate`. Where a
-    model's own `train_step` returns other names than its metrics have, the logs are averaged with
-    the same weight for each rank.
+    The result of `evaluate` and the loss that is printed within an epoch remain those of one rank.
+    Call `average_metrics(model)` after `evaluate`. If a custom `train_step` returns other names
+    than the model's metrics, the logs are averaged with the same weight for each rank.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
@@ -78,5 +78,5 @@ class MetricAverage(keras.callbacks.Callback):
 
 
 def _of_all_ranks(logs, metrics):
-    """Returns logs of all ranks: metrics if they are what the logs come from, as in Keras."""
+    """Returns the metrics if the logs come from them, else the logs averaged by rank."""
     return metrics if set(metrics) == set(logs) else average_over_ranks(logs)

@@ -6,20 +6,20 @@ from keras_sparse.utils import checks
 
 
 class StopTogether(keras.callbacks.Callback):
-    """Lets all ranks stop training at the same time, when one of them wants to.
+    """Stops training on all ranks when a callback stops one of them.
 
-    A callback such as `keras.callbacks.TerminateOnNaN` looks at what its own rank has seen, and may
-    stop that rank alone: the others then wait in the next exchange for good. With this callback
-    behind it the rank goes on with the others until they next agree, and all stop there.
+    A callback such as `keras.callbacks.TerminateOnNaN` sees the samples of its own rank and may
+    stop that rank alone, while the others wait in the next exchange. With this callback after it,
+    the rank continues until the ranks next agree, and then all ranks stop.
 
-    It must be the last in the list of callbacks, and there on all ranks. Callbacks before it that
-    decide by the metrics of `MetricAverage` decide alike in any case.
+    Pass it on all ranks, last in the list of callbacks. Callbacks that decide by the metrics of
+    `MetricAverage` decide alike without it.
 
     Args:
-        every: `"epoch"`, for the end of each epoch, or an integer: after how many batches of an
-            epoch the ranks agree, beside its end. That costs an exchange each time, for which the
-            step waits. Where `steps_per_execution` passes over such a batch, they agree at the end
-            of the execution. Defaults to `"epoch"`.
+        every: `"epoch"` or integer. Ranks agree at the end of each epoch, and with an integer also
+            after each multiple of this number of batches in an epoch. Each agreement is an exchange
+            that the step waits for. With `steps_per_execution`, ranks agree at the end of the
+            execution that contains such a batch. Defaults to `"epoch"`.
 
     Example:
     >>> model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")

@@ -7,65 +7,71 @@ from keras_sparse.utils import checks
 
 _ID_BYTES = 8
 _LINE_BYTES = 64
-_UNLIMITED = 1e300  # bytes a second: what takes no time
+_UNLIMITED = 1e300  # bytes per second that take no time
 
 
 @dataclasses.dataclass(frozen=True)
 class CostModel:
-    """Predicts how long each rank is busy with tables in a training step.
+    """Predicts the seconds that each rank spends on tables in a training step.
 
-    A rank takes the bytes that it reads and writes in memory, over `memory_bandwidth`, then the
-    bytes that it sends and receives, over `network_bandwidth`, and `table_seconds` for each table
-    that it has a part of, or a copy. What is the same in all placements, such as the rest of the
-    model, is left out: the predictions are for comparing plans.
+    The time of a rank is the bytes that it reads and writes in memory, divided by
+    `memory_bandwidth`; plus the bytes that it sends and receives, divided by `network_bandwidth`;
+    plus `table_seconds` for each table that it holds a part or a copy of. Costs that are equal in
+    all placements, such as the rest of the model, are left out: use the predictions to compare
+    plans.
 
-    Of `n` ranks each has a batch of `b = batch_size` samples. An input with `h` ids a sample has
-    `b * h` ids in it, at most `d = min(b * h, rows)` of them distinct, as if ids hardly repeated.
-    For a table of width `w`, sums being over its inputs:
+    Each of `n` ranks has a batch of `b = batch_size` samples. An input with `h` ids per sample has
+    `b * h` ids, of which at most `d = min(b * h, rows)` are distinct, as if ids hardly repeated.
+    For a table of width `w`, with sums over its inputs:
 
         ids     = sum(b * h)
-        asked   = sum(d)                ids are made distinct before they travel
+        asked   = sum(d)                ids are deduplicated before the exchange
         answers = sum(min(b, d))        pooled vectors or distinct rows, whichever are fewer;
                   sum(d)                without a combiner always rows
-        touched = min(n * ids, rows)    rows that the whole batch updates, at most
+        touched = min(n * ids, rows)    upper bound of the rows that the whole batch updates
 
     A slice of `c` columns is read in lines of 64 bytes: `row(c)` is `4 * c` bytes rounded up to
-    them, and `record(c)` the same for `4 * c * (1 + num_slots)`. `t` is 2 for a table that is
-    trained, as gradients come back the way of the answers, otherwise 1, and nothing is updated.
+    whole lines, and `record(c)` the same for `4 * c * (1 + num_slots)`. `t` is 2 for a trained
+    table, whose gradients return the way of the answers, and 1 otherwise.
 
-    `table_wise` and `column_wise`. The rank of a slice looks up for all ranks, each of the other
-    `n - 1` ranks sends it ids and gets answers:
+    `table_wise` and `column_wise`. The rank of a slice looks up the ids of all ranks. Each of the
+    other `n - 1` ranks sends it ids and receives answers:
 
         memory of the rank  = n * ids * (row(c) + 4 * c) + touched * 2 * record(c)
         network of another  = 8 * asked + t * 4 * c * answers
         network of the rank = (n - 1) * network of another
 
     `row_wise`. Each rank looks up an `n`-th of all ids, and asks every other rank for an `n`-th of
-    its own. What comes back of a bag is its rows or a sum from each rank, whichever are fewer:
-    `parts = sum(min(d, n * b))`, or without a combiner `sum(d)`. Bytes are counted where they are
+    its own ids. For a bag, each rank returns its rows or their sum, whichever are fewer:
+    `parts = sum(min(d, n * b))`, or `sum(d)` without a combiner. Bytes count both where they are
     sent and where they are received:
 
         memory  = ids * (row(w) + 4 * w) + touched / n * 2 * record(w)
         network = 2 * (n - 1) / n * (8 * asked + t * 4 * w * parts)
 
-    `data_parallel`. Each rank looks up its own ids, and sends its merged gradient to all others:
-    `own = min(ids, rows)` rows and their ids. A rank writes and reads those of all ranks, and
-    updates what they touch:
+    `data_parallel`. Each rank looks up its own ids and sends its merged gradient to all others:
+    `own = min(ids, rows)` rows and their ids. A rank writes and reads the gradients of all ranks,
+    and updates the rows that they touch:
 
         memory  = ids * (row(w) + 4 * w) + touched * 2 * record(w) + n * own * 2 * 4 * w
         network = 2 * (n - 1) * own * (8 + 4 * w)
 
-    Of memory, the `4 * c` or `4 * w` of each id, which are its gradient, and all that comes after
-    the first term are only there for a table that is trained; so is what gradients send.
+    Only a trained table has the memory terms for gradients (`4 * c` or `4 * w` of each id), all
+    memory terms after the first, and the network terms for gradients.
 
     Args:
-        memory_bandwidth: Float above 0. Bytes a second that a rank reads and writes when it looks
-            up rows at random. Defaults to 2e10, some cores of a server; a GPU has about 1e12.
-        network_bandwidth: Float above 0. Bytes a second of a rank, sent and received ones together.
-            Defaults to 2.5e9, a network of 10 Gbit/s in each direction; NVLink has 3e11 and more.
-        batch_size: Integer. Samples of a rank in a step. Defaults to 4096.
-        table_seconds: Float, not below 0. What each table of a rank takes beside its bytes.
-            Defaults to 1e-5: lookup, gradient and update of one id took 8 microseconds on a server.
+        memory_bandwidth: Float above 0, in bytes per second. Speed at which a rank reads and writes
+            random rows in memory. Defaults to 2e10, some cores of a server; a GPU has about 1e12.
+        network_bandwidth: Float above 0, in bytes per second. Speed of a rank's network, sent and
+            received bytes together. Defaults to 2.5e9, a network of 10 Gbit/s in each direction;
+            NVLink has 3e11 and more.
+        batch_size: Integer. Number of samples of a rank in a step. Defaults to 4096.
+        table_seconds: Float, at least 0, in seconds. Fixed cost of each table of a rank. Defaults
+            to 1e-5: lookup, gradient and update of one id took 8 microseconds on a server.
+
+    Raises:
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is out of its range.
 
     Example:
     >>> from keras_sparse.distribute import CostModel, TableSpec
@@ -94,16 +100,16 @@ class CostModel:
 
     @classmethod
     def measure(cls, batch_size=4096):
-        """Makes the model of this machine and its network, in some seconds.
+        """Measures the speeds of this machine and its network, in a few seconds.
 
-        Rows at random of a table of 256 MiB, which is let go again, are looked up and updated for
-        `memory_bandwidth`, tables of one id for `table_seconds`, and 16 MiB a rank are exchanged
-        for `network_bandwidth`; each is the median of some times. With one rank there is no
-        exchange, and `network_bandwidth` is the default.
+        Looks up and updates random rows of a temporary table of 256 MiB for `memory_bandwidth`,
+        tables of one id for `table_seconds`, and exchanges 16 MiB per rank for `network_bandwidth`.
+        Each result is the median of several runs. On one rank nothing is exchanged, and
+        `network_bandwidth` is the default.
 
-        All ranks must call it, as they do at the same time, and all get the same numbers: those of
-        the slowest. Two calls give other numbers, and so may lead to other plans: give a model that
-        is to be loaded again the one that it was made with, as `get_config` does.
+        All ranks must call it together, and all receive the numbers of the slowest rank. Two calls
+        give different numbers and may lead to different plans. To load a model again, create it
+        with the cost model of its first creation, as `get_config` stores it.
 
         ```python
         cost_model = CostModel.measure()
@@ -111,7 +117,7 @@ class CostModel:
         ```
 
         Args:
-            batch_size: Integer. Samples of a rank in a step. Defaults to 4096.
+            batch_size: Integer. Number of samples of a rank in a step. Defaults to 4096.
 
         Returns:
             `CostModel`.
@@ -123,12 +129,16 @@ class CostModel:
         return cls(batch_size=batch_size, **measure_speeds())
 
     def column_slice(self, table, num_columns, num_ranks):
-        """Returns the seconds of every rank, and what the rank of the slice takes beside them.
+        """Returns the predicted seconds of a column slice.
 
         Args:
             table: `TableSpec`.
-            num_columns: Integer. Columns of the slice.
-            num_ranks: Integer.
+            num_columns: Integer. Number of columns of the slice.
+            num_ranks: Integer. Number of ranks.
+
+        Returns:
+            `(every_rank, extra)`: floats, the seconds of every rank, and the additional seconds of
+            the rank that holds the slice.
         """
         use = _Use(table, self.batch_size, num_ranks)
         memory = use.lookups(num_ranks * use.ids, num_columns)
@@ -140,7 +150,7 @@ class CostModel:
         return every_rank, self._seconds(memory, (num_ranks - 1) * asked) - every_rank
 
     def row_wise(self, table, num_ranks):
-        """Returns the seconds that each rank takes for a table which is spread by keys."""
+        """Returns the predicted seconds of each rank for a table sharded by rows."""
         use = _Use(table, self.batch_size, num_ranks)
         memory = use.lookups(use.ids, table.width) + use.updates(
             use.touched / num_ranks, table.width
@@ -150,7 +160,7 @@ class CostModel:
         return self._seconds(memory, 2 * others * use.travels(parts, table.width))
 
     def data_parallel(self, table, num_ranks):
-        """Returns the seconds that each rank takes for a static table which every rank has."""
+        """Returns the predicted seconds of each rank for a replicated static table."""
         use = _Use(table, self.batch_size, num_ranks)
         memory = use.lookups(use.ids, table.width)
         if not table.trainable:
@@ -161,12 +171,15 @@ class CostModel:
         return self._seconds(memory, 2 * sent)
 
     def rank_seconds(self, tables, placements, num_ranks):
-        """Returns the seconds of each rank: a float64 array of shape `(num_ranks,)`.
+        """Returns the predicted seconds of each rank for all tables.
 
         Args:
             tables: List of `TableSpec`.
-            placements: List of a `TablePlacement` a table.
-            num_ranks: Integer.
+            placements: List of `TablePlacement`, one per table.
+            num_ranks: Integer. Number of ranks.
+
+        Returns:
+            float64 array of shape `(num_ranks,)`.
         """
         seconds = np.zeros(num_ranks)
         for table, placement in zip(tables, placements, strict=True):
@@ -182,18 +195,18 @@ class CostModel:
         return seconds
 
     def of_network_alone(self):
-        """Returns a model whose seconds are bytes that ranks send and receive, and nothing else."""
+        """Returns a model whose seconds are the bytes that ranks send and receive."""
         return dataclasses.replace(
             self, memory_bandwidth=_UNLIMITED, network_bandwidth=1.0, table_seconds=0.0
         )
 
     def get_config(self):
-        """Returns the arguments as a dict that can be written as JSON."""
+        """Returns the arguments as a JSON-serializable dict."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_config(cls, config):
-        """Makes the model that `get_config` describes."""
+        """Creates the model that `get_config` describes."""
         return cls(**config)
 
     def _seconds(self, memory_bytes, network_bytes):

@@ -28,51 +28,57 @@ def plan_placement(
     memory_budget=None,
     cost_model=None,
 ):
-    """Decides which rank holds what of each table.
+    """Plans which rank holds which part of each table.
 
-    The thresholds, which count elements (`rows * width`), are looked at first, table by table: one
-    with at most `data_parallel_threshold` is copied to all ranks; of the others, one with at least
-    `row_slice_threshold` is spread over all ranks by rows: rank `r` has those with
-    `key % num_ranks == r`. What is left goes to the ranks by `strategy`, whole or cut by columns.
+    The thresholds apply first, table by table, and count elements (`rows * width`). A table with at
+    most `data_parallel_threshold` elements is replicated on all ranks. Of the other tables, one
+    with at least `row_slice_threshold` elements is sharded by rows over all ranks: rank `r` holds
+    the rows with `key % num_ranks == r`. `strategy` places the remaining tables, whole or cut by
+    columns.
 
     Thresholds and the first three strategies are those of NVIDIA Merlin distributed-embeddings 1.0.
-    Unlike there a table is cut into any number of slices, and a rank may be left without one.
+    Unlike there, a table can be cut into any number of slices, and a rank may hold no slice.
 
-    A dynamic table has no size. Of several ranks all have a part of it, by rows, whatever the
-    thresholds are. A single rank has all of every table.
+    A dynamic table has no size and is always sharded by rows over several ranks. A single rank
+    holds all of every table.
 
     Args:
         tables: List of `TableSpec`, or of dicts of their arguments.
-        num_ranks: Integer, at most 65536.
-        strategy: `"basic"`: slices go to the ranks in turn. `"memory_balanced"`: the largest
-            first, in turn forwards and backwards, so that each rank has about as many.
-            `"memory_optimized"`: the largest first, each to the rank with the fewest elements.
-            `"auto"`: looks for the plan whose slowest rank is predicted to be fastest, and chooses
-            the kind of each table that no threshold decides, within the memory budget; never
-            slower than the other three by `cost_model`, if they fit. Defaults to `"basic"`.
-        column_slice_threshold: Integer, elements. A table above it is cut by columns into as few
-            slices as have no more, but not into more than there are ranks or columns. Their widths
-            differ by one column at most. Slices of a table that come to the same rank become one.
-            Defaults to `None`: if fewer tables than ranks are left, those with the largest slices
-            are cut until each rank has one, or there is nothing left to cut; `"auto"` cuts as it
-            sees fit.
-        row_slice_threshold, data_parallel_threshold: Integers, elements. Default to `None`: no
-            table is spread by rows or copied, but by `"auto"`.
-        input_table_map: List of integers. Input `i` looks up in table `input_table_map[i]`.
-            Defaults to `None`: each table has one input, or as many as there are numbers in its
-            `hotness`, in the order of tables.
-        memory_budget: Integer, bytes of rows and slots that a rank may have; or a string, such as
-            `"16GB"` or `"16GiB"`. Defaults to `None`, no limit.
-        cost_model: `CostModel`: how fast memory and network are, and the batch of a rank. Defaults
-            to `None`: a `CostModel()`.
+        num_ranks: Integer, at most 65536. Number of ranks.
+        strategy: `"basic"`, `"memory_balanced"`, `"memory_optimized"` or `"auto"`. `"basic"` gives
+            slices to the ranks in turn. `"memory_balanced"` gives the largest first, in turn
+            forwards and backwards, so that ranks have about as many slices. `"memory_optimized"`
+            gives the largest first, each to the rank with the fewest elements. `"auto"` searches
+            for the plan whose slowest rank is predicted to be fastest within `memory_budget`, and
+            chooses the kind of each table that no threshold decides; by `cost_model`, it is never
+            slower than the other three strategies that fit. Defaults to `"basic"`.
+        column_slice_threshold: Integer, in elements (`rows * width`). A larger table is cut by
+            columns into the fewest slices that do not exceed it, but at most one per rank and per
+            column. Slice widths differ by at most one column, and slices of a table on the same
+            rank are merged. Defaults to `None`: if fewer tables than ranks remain, the largest
+            slices are cut until every rank has one or nothing can be cut; `"auto"` chooses the
+            cuts.
+        row_slice_threshold: Integer, in elements (`rows * width`). A table with at least as many
+            elements is sharded by rows over all ranks. Defaults to `None`: only `"auto"` shards
+            static tables by rows.
+        data_parallel_threshold: Integer, in elements (`rows * width`). A table with at most as many
+            elements is replicated on all ranks. Defaults to `None`: only `"auto"` replicates
+            tables.
+        input_table_map: List of integers. Input `i` looks up table `input_table_map[i]`. Defaults
+            to `None`: each table has one input, or one for each number in its `hotness`, in the
+            order of tables.
+        memory_budget: Integer, or string such as `"16GB"` or `"16GiB"`. Largest number of bytes of
+            rows and slots on one rank. Defaults to `None`: no limit.
+        cost_model: `CostModel`. Speeds of memory and network, and the batch size of a rank.
+            Defaults to `None`: `CostModel()`.
 
     Returns:
-        `Plan`. The same for the same arguments, on every rank.
+        `Plan`, the same on every rank for the same arguments.
 
     Raises:
-        TypeError, ValueError: An argument of a wrong type or out of its range; or a plan of which a
-            rank has more than the memory budget: the error says which table is too large, and what
-            would do.
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is out of its range, or a rank would exceed `memory_budget`. The
+            message names the table that is too large and a remedy.
 
     Example:
     >>> from keras_sparse.distribute import plan_placement, TableSpec
@@ -105,7 +111,7 @@ def plan_placement(
         if placements is None:
             refuse_impossible(tables, num_ranks, memory_budget)
             raise ValueError(
-                "`memory_budget` must hold what the thresholds make of the tables; leave "
+                "`memory_budget` must hold the tables as the thresholds place them. Leave "
                 "thresholds out, or give each rank more memory. Received: "
                 f"memory_budget={memory_budget}, row_slice_threshold={row_slice_threshold}, "
                 f"data_parallel_threshold={data_parallel_threshold}"
@@ -131,7 +137,7 @@ def plan_placement(
 def _check_tables(tables):
     if not isinstance(tables, (list, tuple)) or not tables:
         raise TypeError(
-            f"`tables` must be a list of TableSpec, and not empty. Received: tables={tables!r}"
+            f"`tables` must be a non-empty list of TableSpec. Received: tables={tables!r}"
         )
     tables = [TableSpec.from_config(each) if isinstance(each, dict) else each for each in tables]
     names: dict[str, int] = {}
@@ -140,28 +146,28 @@ def _check_tables(tables):
             raise TypeError(f"`tables` must be TableSpec. Received: tables[{i}]={table!r}")
         if table.name in names:
             raise ValueError(
-                "Each table must have a name of its own. Received: name='"
-                f"{table.name}' of tables[{names[table.name]}] and tables[{i}]"
+                f"Each table must have a unique name. Received: name='{table.name}' of "
+                f"tables[{names[table.name]}] and tables[{i}]"
             )
         names[table.name] = i
     return tables
 
 
 def _with_inputs(tables, input_table_map):
-    """Returns the tables with a tuple as their hotness, a number an input, and the map."""
+    """Returns tables with one hotness per input, and the map from inputs to tables."""
     if input_table_map is None:
         input_table_map = [i for i, table in enumerate(tables) for _ in _as_tuple(table.hotness)]
     elif not isinstance(input_table_map, (list, tuple)):
         raise TypeError(
-            "`input_table_map` must be a list of the index of a table for each input. Received: "
-            f"input_table_map={input_table_map!r}"
+            "`input_table_map` must be a list with the index of a table for each input. "
+            f"Received: input_table_map={input_table_map!r}"
         )
     num_inputs = [0] * len(tables)
     for i, table in enumerate(input_table_map):
         if not 0 <= checks.integer(table, f"input_table_map[{i}]") < len(tables):
             raise ValueError(
-                f"`input_table_map` must name tables from 0 to {len(tables) - 1}. Received: "
-                f"input_table_map[{i}]={table}"
+                f"`input_table_map` must hold indices of tables from 0 to {len(tables) - 1}. "
+                f"Received: input_table_map[{i}]={table}"
             )
         num_inputs[table] += 1
     counted = []
@@ -190,7 +196,7 @@ def _check_cost_model(cost_model):
 
 
 def _tables_of_ranks(placements, num_ranks):
-    """Returns a list a rank of the indices of its tables, ordered by kind as `Plan` says."""
+    """Returns the list of tables of each rank, ordered by kind as in `Plan.tables_of`."""
     of_ranks: list[list[int]] = [[] for _ in range(num_ranks)]
     order = {"table_wise": 0, "column_wise": 0, "row_wise": 1, "data_parallel": 2}
     for i in sorted(range(len(placements)), key=lambda i: order[placements[i].kind]):

@@ -14,25 +14,31 @@ _FORMAT = 1
 
 
 class Plan:
-    """A plan of which rank holds what of each table. `plan_placement` makes it.
+    """Assigns tables, or parts of tables, to ranks. `plan_placement` creates it.
 
     Attributes:
-        tables: List of `TableSpec`. Each has a tuple as its hotness, with a number an input.
-        placements: List of a `TablePlacement` a table: its kind and slices.
-        rank_tables: List of a list a rank: the indices of its tables.
-        num_ranks: Integer.
-        strategy: String. As it was given to `plan_placement`.
+        tables: List of `TableSpec`. The hotness of each is a tuple with one number per input.
+        placements: List of `TablePlacement`, one per table, with its kind and slices.
+        rank_tables: List of lists: the indices of the tables of each rank.
+        num_ranks: Integer. Number of ranks.
+        strategy: String. The strategy that `plan_placement` was called with.
         input_table_map: List of integers: the index of the table of each input.
-        memory_budget: Integer, bytes a rank, or `None`.
+        memory_budget: Integer, bytes per rank, or `None`.
         cost_model: `CostModel`.
 
     Args:
-        tables, placements, rank_tables, num_ranks, strategy, input_table_map, memory_budget,
-            cost_model: As the attributes.
+        tables: List of `TableSpec`. The hotness of each is a tuple with one number per input.
+        placements: List of `TablePlacement`, one per table, with its kind and slices.
+        rank_tables: List of lists: the indices of the tables of each rank.
+        num_ranks: Integer. Number of ranks.
+        strategy: String. The strategy that `plan_placement` was called with.
+        input_table_map: List of integers: the index of the table of each input.
+        memory_budget: Integer, bytes per rank. Defaults to `None`: no limit.
+        cost_model: `CostModel`. Defaults to `None`: `CostModel()`.
 
     Raises:
-        ValueError: The placements are not all of each table once, or `rank_tables` are others than
-            theirs.
+        ValueError: The placements do not cover each table exactly once, or `rank_tables` does not
+            match them.
 
     Example:
     >>> from keras_sparse.distribute import plan_placement, TableSpec
@@ -68,50 +74,71 @@ class Plan:
         self._check()
 
     def tables_of(self, rank):
-        """Returns the indices of the tables that a rank holds at least a part of: a list.
+        """Returns the indices of the tables that a rank holds, at least in part.
 
-        Those that it has columns of come first, in the order in which it got them, then those it
-        has rows of, then those that all ranks have.
+        Tables with columns on the rank come first, in the order of assignment, then tables sharded
+        by rows, then replicated tables.
+
+        Args:
+            rank: Integer.
+
+        Returns:
+            List of integers.
         """
         return list(self.rank_tables[self._check_rank(rank)])
 
     def slice_of(self, table, rank):
-        """Returns the `TableSlice` that a rank has of the table with this index, or `None`."""
+        """Returns the slice of a table that a rank holds.
+
+        Args:
+            table: Integer. Index of the table.
+            rank: Integer.
+
+        Returns:
+            `TableSlice`, or `None` if the rank holds no part of the table.
+        """
         self._check_rank(rank)
         return next((each for each in self.placements[table].slices if each.rank == rank), None)
 
     def slices_of_input(self, index):
-        """Returns what the output of an input is made of: a tuple of `TableSlice`.
+        """Returns the slices that the output of an input is made of.
 
-        Of a table that is spread by columns they are in the order of columns: the output is theirs,
-        one beside the other.
+        The output of a table sharded by columns is its slices side by side, in the order of
+        columns.
+
+        Args:
+            index: Integer. Index of the input.
+
+        Returns:
+            Tuple of `TableSlice`.
         """
         return self.placements[self.input_table_map[index]].slices
 
     @functools.cached_property
     def rank_bytes(self):
-        """Bytes of rows and slots on each rank: an int64 array of shape `(num_ranks,)`.
+        """Bytes of rows and slots on each rank: int64 array of shape `(num_ranks,)`.
 
-        Of dynamic tables their `first_tier_bytes` count, where they are given.
+        A dynamic table counts with its `first_tier_bytes`, if given.
         """
         return bytes_of_ranks(self.tables, self.placements, self.num_ranks)
 
     @functools.cached_property
     def rank_seconds(self):
-        """Load: the seconds of a step that the cost model predicts for each rank.
+        """Predicted seconds of a step on each rank.
 
-        A float64 array of shape `(num_ranks,)`.
+        float64 array of shape `(num_ranks,)`, computed by the cost model.
         """
         return self.cost_model.rank_seconds(self.tables, self.placements, self.num_ranks)
 
     @property
     def step_seconds(self):
-        """Float. The predicted seconds of the slowest rank, for which all others wait."""
+        """Float. Predicted seconds of the slowest rank, which all others wait for."""
         return float(self.rank_seconds.max())
 
     def summary(self):
-        """Returns the text of a table: a line a table, of which equal ones share one, and a line a
-        rank.
+        """Returns the plan as a text table with a line per table and a line per rank.
+
+        Equal tables share a line.
         """
         return plan_text(self)
 
@@ -120,22 +147,22 @@ class Plan:
         print(self)
 
     def plot(self, ax=None):
-        """Draws the bytes of each rank as bars, a color a kind, and its load as points.
+        """Draws the bytes of each rank as bars, colored by kind, and its load as points.
 
         Args:
-            ax: Axes of matplotlib. Defaults to `None`: those of a new figure.
+            ax: Axes of matplotlib. Defaults to `None`: the axes of a new figure.
 
         Returns:
             The axes.
 
         Raises:
             ImportError: matplotlib is not installed.
-            TypeError: `ax` is something else.
+            TypeError: `ax` is not an axes object.
         """
         return draw_plan(self, ax)
 
     def get_config(self):
-        """Returns all of the plan as a dict that can be written as JSON."""
+        """Returns the plan as a JSON-serializable dict."""
         return {
             "format": _FORMAT,
             "tables": [table.get_config() for table in self.tables],
@@ -150,11 +177,16 @@ class Plan:
 
     @classmethod
     def from_config(cls, config):
-        """Makes the plan that `get_config` describes, and checks it."""
+        """Creates the plan that `get_config` describes, and checks it.
+
+        Raises:
+            ValueError: The config has another format, or the plan does not cover each table exactly
+                once.
+        """
         if not isinstance(config, dict) or config.get("format") != _FORMAT:
             found = config.get("format") if isinstance(config, dict) else config
             raise ValueError(
-                f"A saved plan must be of format {_FORMAT}; make the plan anew. Received: "
+                f"A saved plan must have format {_FORMAT}. Create the plan again. Received: "
                 f"format={found!r}"
             )
         arguments = {name: value for name, value in config.items() if name != "format"}
@@ -166,21 +198,22 @@ class Plan:
         return cls(**arguments)
 
     def to_json(self):
-        """Returns all of the plan as text, a string, from which `from_json` makes it again."""
+        """Returns the plan as a JSON string, which `from_json` reads."""
         return json.dumps(self.get_config(), indent=1)
 
     @classmethod
     def from_json(cls, text):
-        """Makes a plan from what `to_json` returned, and checks that it is all of each table.
+        """Creates the plan of a `to_json` string, and checks it.
 
         Raises:
-            ValueError: The text is no plan, or one that loses or doubles a part of a table.
+            ValueError: The text is not a plan, or the plan does not cover each table exactly once.
         """
         try:
             return cls.from_config(json.loads(text))
         except (KeyError, TypeError, IndexError, json.JSONDecodeError) as error:
             raise ValueError(
-                f"A saved plan must be as `to_json` wrote it; make it anew. Received: {error!r}"
+                "A saved plan must be text that `to_json` wrote. Create the plan again. "
+                f"Received: {error!r}"
             ) from error
 
     def __eq__(self, other):
@@ -197,7 +230,7 @@ class Plan:
     def _check(self):
         if len(self.placements) != len(self.tables):
             raise ValueError(
-                "A plan must have a placement a table. Received: "
+                "A plan must have one placement for each table. Received: "
                 f"{len(self.placements)} placements of {len(self.tables)} tables"
             )
         found: list[set[int]] = [set() for _ in range(self.num_ranks)]
@@ -208,14 +241,14 @@ class Plan:
         named = [sorted(each) for each in self.rank_tables]
         if named != [sorted(each) for each in found]:
             raise ValueError(
-                "`rank_tables` must name the tables that each rank has slices of, once. Received: "
-                f"rank_tables={self.rank_tables}"
+                "`rank_tables` must list each table once for every rank with a slice of it. "
+                f"Received: rank_tables={self.rank_tables}"
             )
         for i, table in enumerate(self.input_table_map):
             if not 0 <= table < len(self.tables):
                 raise ValueError(
-                    f"`input_table_map` must name tables from 0 to {len(self.tables) - 1}. "
-                    f"Received: input_table_map[{i}]={table}"
+                    "`input_table_map` must hold indices of tables from 0 to "
+                    f"{len(self.tables) - 1}. Received: input_table_map[{i}]={table}"
                 )
 
 
@@ -230,7 +263,7 @@ _GIGA = 10**9
 
 
 def draw_plan(plan, ax=None):
-    """Draws what `Plan.plot` says, and returns the axes."""
+    """Draws the chart of `Plan.plot` and returns its axes."""
     ax = axes_or_new(ax)
     ranks = np.arange(plan.num_ranks)
     unit, scale = _unit(plan)

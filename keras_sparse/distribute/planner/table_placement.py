@@ -9,14 +9,15 @@ KINDS = (*COLUMN_KINDS, "row_wise", "data_parallel")
 
 @dataclasses.dataclass(frozen=True)
 class TablePlacement:
-    """The place of a table.
+    """Describes how a table is placed on ranks.
 
     Attributes:
-        kind: `"table_wise"`: one rank has all of it. `"column_wise"`: some ranks have a range of
-            columns each. `"row_wise"`: rank `r` of `n` has the rows of the keys with
-            `key % n == r`, of negative keys too. `"data_parallel"`: every rank has all of it.
-        slices: Tuple of `TableSlice`, one a rank at most. Those of columns are in the order of
-            columns, the others in the order of ranks.
+        kind: `"table_wise"`, `"column_wise"`, `"row_wise"` or `"data_parallel"`. `"table_wise"`:
+            one rank holds the whole table. `"column_wise"`: some ranks hold a range of columns
+            each. `"row_wise"`: rank `r` of `n` holds the rows with `key % n == r`, also for
+            negative keys. `"data_parallel"`: every rank holds a copy.
+        slices: Tuple of `TableSlice`, at most one per rank. Slices of columns are in the order of
+            columns, others in the order of ranks.
 
     Example:
     >>> users = keras_sparse.distribute.TableSpec("users", 1000, 16)
@@ -34,28 +35,28 @@ class TablePlacement:
 
     @classmethod
     def whole(cls, table, num_ranks):
-        """Returns the placement of a table that every rank has all of."""
+        """Returns the placement of a table that is replicated on every rank."""
         slices = [TableSlice(rank, 0, table.width, table.rows) for rank in range(num_ranks)]
         return cls("data_parallel", tuple(slices))
 
     @classmethod
     def by_rows(cls, table, num_ranks):
-        """Returns the placement of a table of which each rank has the keys that are its own."""
+        """Returns the placement of a table that is sharded by rows over all ranks."""
         slices = []
         for rank in range(num_ranks):
-            # Of the keys 0 to rows - 1 those with key % num_ranks == rank.
+            # The keys below `rows` with key % num_ranks == rank.
             num_rows = None if table.is_dynamic else (table.rows - rank - 1) // num_ranks + 1
             slices.append(TableSlice(rank, 0, table.width, num_rows))
         return cls("row_wise", tuple(slices))
 
     @classmethod
     def by_columns(cls, table, parts):
-        """Returns the placement of a table whose columns are spread, or that one rank has.
+        """Returns the placement of a table on one rank, or sharded by columns.
 
         Args:
             table: `TableSpec`.
-            parts: List of pairs of a rank and a number of columns. What a rank has of them becomes
-                one slice, where its first part is.
+            parts: List of pairs of a rank and a number of columns. Parts on one rank become one
+                slice, at the place of the first.
         """
         columns: dict[int, int] = {}
         for rank, num_columns in parts:
@@ -67,7 +68,7 @@ class TablePlacement:
         return cls("table_wise" if len(slices) == 1 else "column_wise", tuple(slices))
 
     def check(self, table, num_ranks):
-        """Raises `ValueError` unless the slices are all of the table, once."""
+        """Raises `ValueError` unless the slices cover the table exactly once."""
         checks.one_of(self.kind, KINDS, "kind")
         parts = [(each.rank, each.num_columns) for each in self.slices]
         if self.kind == "data_parallel":
@@ -81,16 +82,16 @@ class TablePlacement:
         is_valid = all(0 <= rank < num_ranks and columns > 0 for rank, columns in parts)
         if self != expected or not (is_all and is_valid):
             raise ValueError(
-                f"The slices of table '{table.name}' must be all of its {table.width} columns, "
-                f"once, on ranks below {num_ranks}. Received: kind='{self.kind}', "
+                f"The slices of table '{table.name}' must cover each of its {table.width} "
+                f"columns once, on ranks below {num_ranks}. Received: kind='{self.kind}', "
                 f"slices={self.slices}"
             )
 
     def get_config(self):
-        """Returns a dict that can be written as JSON."""
+        """Returns a JSON-serializable dict."""
         return {"kind": self.kind, "slices": [dataclasses.astuple(each) for each in self.slices]}
 
     @classmethod
     def from_config(cls, config):
-        """Makes the placement that `get_config` describes."""
+        """Creates the placement that `get_config` describes."""
         return cls(config["kind"], tuple(TableSlice(*each) for each in config["slices"]))

@@ -3,14 +3,14 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class TableSlice:
-    """A rank's part of a table: a range of columns, of all rows or of some of them.
+    """Describes a rank's part of a table: a range of columns of all or some rows.
 
     Attributes:
-        rank: Integer.
-        first_column: Integer. The columns are those from it to `first_column + num_columns`, that
-            one not included.
-        num_columns: Integer.
-        num_rows: Integer. Rows of the table on this rank; `None` for a dynamic table.
+        rank: Integer. The rank that holds the part.
+        first_column: Integer. The part has the columns in
+            `[first_column, first_column + num_columns)`.
+        num_columns: Integer. Number of columns.
+        num_rows: Integer. Number of rows on this rank; `None` for a dynamic table.
 
     Example:
     >>> users = keras_sparse.distribute.TableSpec("users", 1000, 16)

@@ -11,26 +11,29 @@ _MOST_BYTES = 2**53
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:
-    """The facts of an embedding table that a plan needs.
+    """Describes an embedding table for a plan.
 
     Args:
-        name: String, different for each table of a plan.
-        rows: Integer, rows of a static table. `None` for a dynamic one, which has no size.
-        width: Integer. Floats of a row.
-        combiner: `"sum"`, `"mean"`, `"sqrtn"`, or `None` for a layer that gives the row of each id.
-            Defaults to `None`.
-        hotness: Float, not below 0: the mean number of ids a sample. Of a table that serves several
-            inputs it may be a list with a number for each of them, in their order. Defaults to 1.
-        num_slots: Integer. Slots of the optimizer that are as wide as a row: 0 for `SGD`, 1 for
+        name: String, unique among the tables of a plan.
+        rows: Integer or `None`. Number of rows of a static table, or `None` for a dynamic table,
+            which has no size.
+        width: Integer. Number of floats in a row.
+        combiner: `"sum"`, `"mean"`, `"sqrtn"` or `None`. `None` for a layer that returns one row
+            per id. Defaults to `None`.
+        hotness: Float, at least 0. Mean number of ids per sample. For a table with several inputs,
+            optionally a list with the number of each input, in their order. Defaults to 1.
+        num_slots: Integer. Number of optimizer slots that are as wide as a row: 0 for `SGD`, 1 for
             `Adagrad`, 2 for `Adam` and `LazyAdam`. Defaults to 0.
-        trainable: Boolean. A table that is not trained has no slots, no gradients and no updates.
-            Defaults to `True`.
-        first_tier_bytes: Integer, or string such as `"2GB"`. Bytes of memory that a dynamic table
-            takes on each rank: `storage_size[0]` of its `StorageOption`. Defaults to `None`: not
-            known, and a plan does not count them.
+        trainable: Boolean. A table that is not trained has no slots, gradients or updates. Defaults
+            to `True`.
+        first_tier_bytes: Integer, in bytes, or string such as `"2GB"`. Memory of a dynamic table on
+            each rank: `storage_size[0]` of its `StorageOption`. Defaults to `None`: unknown, and
+            not counted in a plan.
 
     Raises:
-        TypeError, ValueError: An argument of a wrong type or out of its range.
+        TypeError: An argument has a wrong type.
+        ValueError: An argument is out of its range, or `first_tier_bytes` is given for a static
+            table.
 
     Example:
     >>> from keras_sparse.distribute import TableSpec
@@ -50,7 +53,7 @@ class TableSpec:
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"`name` must be a string, and not empty. Received: name={self.name!r}")
+            raise TypeError(f"`name` must be a non-empty string. Received: name={self.name!r}")
         checked = {
             "rows": checks.positive_or_none(self.rows, "rows"),
             "width": checks.positive(self.width, "width"),
@@ -64,21 +67,21 @@ class TableSpec:
         checks.boolean(self.trainable, "trainable")
         if self.first_tier_bytes is not None and self.rows is not None:
             raise ValueError(
-                "`first_tier_bytes` is for dynamic tables: a static one has its rows in memory. "
-                f"Leave it out, or give rows=None. Received: rows={self.rows}, "
+                "`first_tier_bytes` must be None for a static table, which keeps its rows in "
+                f"memory. Leave it out, or pass rows=None. Received: rows={self.rows}, "
                 f"first_tier_bytes={self.first_tier_bytes}"
             )
         for field, value in checked.items():
             object.__setattr__(self, field, value)
         if self.bytes_of(self.rows, self.width) >= _MOST_BYTES:
             raise ValueError(
-                f"A table with its slots must have less than {_MOST_BYTES} bytes. Received: "
+                f"A table with its slots must take less than {_MOST_BYTES} bytes. Received: "
                 f"rows={self.rows}, width={self.width}, num_slots={self.num_slots}"
             )
 
     @property
     def is_dynamic(self):
-        """Boolean. Whether the table takes any key, and so has no size."""
+        """Boolean. Whether the table is dynamic: it accepts any key and has no size."""
         return self.rows is None
 
     @property
@@ -87,12 +90,15 @@ class TableSpec:
         return None if self.rows is None else self.rows * self.width
 
     def bytes_of(self, num_rows, num_columns):
-        """Returns the bytes, an integer, of a part of the table with its slots.
+        """Returns the bytes of a part of the table with its slots.
 
         Args:
             num_rows: Integer. `None` for a dynamic table, whose part takes `first_tier_bytes`, or 0
-                if that is not given.
+                if unknown.
             num_columns: Integer.
+
+        Returns:
+            Integer.
         """
         if num_rows is None:
             return self.first_tier_bytes or 0
@@ -100,11 +106,11 @@ class TableSpec:
 
     @property
     def floats_per_column(self):
-        """Integer. Floats that are kept for one of a row: itself, and its slots if trained."""
+        """Integer. Floats stored for each float of a row: itself and its slots."""
         return 1 + self.num_slots if self.trainable else 1
 
     def get_config(self):
-        """Returns the arguments as a dict that can be written as JSON."""
+        """Returns the arguments as a JSON-serializable dict."""
         config = dataclasses.asdict(self)
         if isinstance(self.hotness, tuple):
             config["hotness"] = list(self.hotness)
@@ -112,7 +118,7 @@ class TableSpec:
 
     @classmethod
     def from_config(cls, config):
-        """Makes the table that `get_config` describes."""
+        """Creates the table that `get_config` describes."""
         return cls(**config)
 
 

@@ -1,4 +1,4 @@
-"""The one place where Horovod is loaded and asked which of how many ranks this process is.
+"""Loads Horovod and tells this process its rank; no other module does either.
 
 A plain process is rank 0 of 1 and needs no Horovod.
 """
@@ -16,18 +16,19 @@ _STALL_SECONDS = "KERAS_SPARSE_STALL_SECONDS"
 
 
 def init():
-    """Joins the other ranks, if a launcher such as `horovodrun` started this process with others.
+    """Joins the other ranks if a launcher such as `horovodrun` started several.
 
-    Of the GPUs of a machine with several ranks each then sees the one of its `local_rank` alone;
-    where ranks are more than GPUs they share them, and TensorFlow takes memory as it is needed. A
-    script that has chosen by `tf.config.set_visible_devices` keeps what it chose. This must be
-    before TensorFlow uses a GPU.
+    On a machine with GPUs and several ranks, each rank then sees only the GPU of its `local_rank`.
+    If there are more ranks than GPUs, ranks share them, and TensorFlow allocates memory as needed.
+    A choice by `tf.config.set_visible_devices` is kept. Call `init` before TensorFlow uses a GPU.
 
-    To call it again does nothing, and what needs it calls it by itself. In a plain process there is
-    nothing to join: it is rank 0 of 1, and Horovod is not needed.
+    Further calls do nothing, and functions that need ranks call it themselves. A plain process is
+    rank 0 of 1 and needs no Horovod.
 
     Raises:
-        ImportError: A launcher started several ranks and Horovod is not installed.
+        ImportError: A launcher started several ranks, and Horovod is not installed.
+        ValueError: The environment variable `KERAS_SPARSE_STALL_SECONDS` is not a number of
+            seconds.
 
     Example:
     >>> import keras_sparse.distribute as ksd
@@ -44,12 +45,12 @@ def rank():
 
 
 def size():
-    """Returns how many processes train together."""
+    """Returns the number of processes of the training."""
     return _runtime().size()
 
 
 def local_rank():
-    """Returns the number of this process among those of its machine, from 0.
+    """Returns the number of this process among the processes of its machine, from 0.
 
     Example:
     >>> keras_sparse.distribute.local_rank()
@@ -59,7 +60,7 @@ def local_rank():
 
 
 def local_size():
-    """Returns how many of the processes are on this machine.
+    """Returns the number of processes of the training on this machine.
 
     Example:
     >>> keras_sparse.distribute.local_size()
@@ -69,27 +70,27 @@ def local_size():
 
 
 def horovod():
-    """Returns the module `horovod.tensorflow`, once it is initialised.
+    """Returns the initialized module `horovod.tensorflow`.
 
     Raises:
-        RuntimeError: There is one rank only, which has nothing to exchange.
+        RuntimeError: There is only one rank, which has nothing to exchange.
     """
     runtime = _runtime()
     if isinstance(runtime, _OneRank):
-        raise RuntimeError("Horovod must not be asked for where there is one rank only")
+        raise RuntimeError("Horovod must be used on several ranks only. Received: 1 rank")
     return runtime
 
 
 def error_prefix():
-    """Returns what messages of a rank begin with: `"[rank 3 of 8] "`, or nothing on one rank."""
+    """Returns the prefix of this rank's messages: `"[rank 3 of 8] "`, or `""` on one."""
     return _prefix_of(_runtime())
 
 
 def folder_of_rank(folder):
-    """Returns the folder in `folder` that is this rank's alone; on one rank the folder itself.
+    """Returns the subfolder of this rank; on one rank, the folder itself.
 
     Args:
-        folder: String, the path of what all ranks were given.
+        folder: String. Path of the folder that all ranks were given.
     """
     return folder if size() == 1 else os.path.join(folder, f"rank-{rank()}-of-{size()}")
 
@@ -125,12 +126,12 @@ def _runtime():
     set_error_prefix(_prefix_of(runtime))
     explain_uncaught_errors(_prefix_of(runtime))
     take_gpu(runtime.local_rank(), runtime.local_size(), has_nccl=bool(runtime.nccl_built()))
-    stall_seconds()  # what is wrong with it shows here, before anything waits
+    stall_seconds()  # raises for a wrong value before anything waits
     return runtime
 
 
 def stall_seconds():
-    """Returns for how long ranks wait for each other before that is an error; 0 for good."""
+    """Returns the seconds after which ranks that wait raise an error; 0 for no limit."""
     text = os.environ.get(_STALL_SECONDS) or "30"
     try:
         seconds = float(text)
@@ -170,9 +171,9 @@ def _warn_of_others(sizes):
     """Warns if a launcher seems to have started others that Horovod does not know of."""
     if sizes:
         warnings.warn(
-            "This process trains alone, as rank 0 of 1, and so would each of the others that seem "
-            "to have been started with it; they would write the same files. Start them with "
-            f"`horovodrun -np {next(iter(sizes.values()))} python ...`, or, if each is meant to "
-            f"train alone, unset what tells of several. Received: {sizes}",
+            "This process trains alone, as rank 0 of 1, although a launcher seems to have "
+            "started several. Each would train alone and write the same files. Start them with "
+            f"`horovodrun -np {next(iter(sizes.values()))} python ...`, or unset the launcher's "
+            f"variables if each process is meant to train alone. Received: {sizes}",
             stacklevel=2,
         )

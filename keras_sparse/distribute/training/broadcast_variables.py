@@ -18,23 +18,25 @@ _GROUP_BYTES = 16 << 20
 
 
 def broadcast_variables(variables, root_rank=0):
-    """Gives variables the values that they have on one rank, on all ranks.
+    """Copies the values of variables from one rank to all ranks.
 
-    To be called between two steps, for a model's variables and for its optimizer's:
+    Call it between two steps, on all ranks, for the variables of a model and of its optimizer:
     `broadcast_variables([*model.variables, *model.optimizer.variables])`. Embedding variables that
-    are parts of a table stay as they are, as each rank has a part of its own; of those that all
-    ranks have a copy of, the rows, slots, steps and waiting keys are taken over, and rows that the
-    root has not are gone. Keras' seed generators are among the variables of a model: dropout then
-    drops the same units of the first sample on every rank.
+    hold a part of a table stay unchanged, because each rank has its own part. Replicated tables
+    receive the rows, slots, steps and waiting keys of the root, and lose rows that the root lacks.
+    Keras' seed generators are among the variables of a model, so dropout then drops the same units
+    of the first sample on every rank.
 
     Args:
-        variables: List of `keras.Variable`, `tf.Variable` and `EmbeddingVariable`, the same on all
-            ranks but for the values. (Optimizers must be built on all ranks, or on none.)
-        root_rank: Integer. Whose values to take. Defaults to 0.
+        variables: List of `keras.Variable`, `tf.Variable` and `EmbeddingVariable`, equal on all
+            ranks except for their values. Optimizers must be built on all ranks or on none.
+        root_rank: Integer. The rank to copy from. Defaults to 0.
 
     Raises:
-        ValueError: The variables of two ranks differ in number, shape, dtype or settings: the same
-            error on all ranks, before any value changes.
+        ValueError: `root_rank` is not a rank, or the variables of two ranks differ in number,
+            shape, dtype or settings. All ranks raise it before any value changes.
+        TypeError: A variable has another type, or is not numeric.
+        RuntimeError: The call is inside a `tf.function`.
 
     Example:
     >>> keras_sparse.distribute.broadcast_variables(model.variables)
@@ -47,7 +49,7 @@ def broadcast_variables(variables, root_rank=0):
     if not tf.executing_eagerly():
         raise RuntimeError(
             f"{error_prefix()}`broadcast_variables` must be called outside of a `tf.function`. "
-            "Call it once, before the first step. Received: a call within one"
+            "Call it once, before the first step. Received: a call inside a `tf.function`"
         )
     variables = [each for each in variables if getattr(each, "part", None) is None]
     descriptions = [(_describe(each), f"'{_path(each)}'") for each in variables]
@@ -78,7 +80,7 @@ def _describe(variable):
     dtype = tf.as_dtype(variable.dtype)
     if dtype in (tf.string, tf.resource, tf.variant):
         raise TypeError(
-            f"{error_prefix()}`variables` must be of numbers. Received: '{_path(variable)}' of "
+            f"{error_prefix()}`variables` must hold numbers. Received: '{_path(variable)}' of "
             f"dtype {dtype.name}"
         )
     return f"{dtype.name} {tuple(variable.shape)}"
@@ -106,7 +108,7 @@ def _groups(variables):
 
 
 def broadcast_table(table, root_rank):
-    """Gives a table that all ranks have the content that it has on one of them.
+    """Copies the content of a replicated table from one rank to all.
 
     That is what a checkpoint keeps of it: initial rows, the history of its rule, records as they
     lie in the tiers, and what its admission filter remembers. The table goes on with the same bits
@@ -122,7 +124,7 @@ def broadcast_table(table, root_rank):
     if not is_root:
         table.set_initial_rows(initial_rows)
         native.restore(table, native.RuleHistory(*history))
-        table.saved_state = None  # nothing here is what this rank has saved
+        table.saved_state = None  # this rank has saved none of these rows
     for keys, records in broadcast_pieces(_records(table), root_rank, "broadcast_table.rows"):
         if not is_root:
             table.import_(keys, records)

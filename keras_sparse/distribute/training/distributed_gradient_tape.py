@@ -9,17 +9,20 @@ from keras_sparse.distribute.training.average_gradients import average_gradients
 class DistributedGradientTape:
     """A `tf.GradientTape` whose gradients are averaged over ranks.
 
-    It is for training loops whose optimizer is to be an ordinary one: each rank takes the gradients
-    of its part of the batch, and all get those of the whole batch. Those of variables are averaged,
-    sources that are tensors have the gradients of this rank. What else a tape can do it does as
+    Use it in training loops with an ordinary optimizer: each rank computes the gradients of its
+    part of the batch, and all ranks receive those of the whole batch. Gradients of variables are
+    averaged; gradients of source tensors are those of this rank. Other methods of the tape work as
     before: `jacobian` is that of this rank.
 
-    Clipping by norm is the optimizer's, which does not see the parts of tables on other ranks:
-    `DistributedOptimizer` does. Take that or this tape; both together exchange all gradients twice,
-    for the same result.
+    The optimizer clips by norm without the parts of tables on other ranks; `DistributedOptimizer`
+    includes them. Use either that optimizer or this tape: both together exchange all gradients
+    twice for the same result.
 
     Args:
-        tape: `tf.GradientTape`. In a `with` statement or after it.
+        tape: `tf.GradientTape`, inside or after its `with` statement.
+
+    Raises:
+        TypeError: `tape` is not a `tf.GradientTape`.
 
     Example:
     ```python
@@ -50,12 +53,16 @@ class DistributedGradientTape:
 
     @tf.autograph.experimental.do_not_convert
     def gradient(self, target, sources, *args, **kwargs):
-        """Returns the gradients, in the structure of `sources`, as `tf.GradientTape.gradient`.
+        """Returns the average gradients, in the structure of `sources`.
 
-        Every rank must ask for those of the same variables, and have or lack (`None`) the same.
+        Every rank must request the gradients of the same variables, and the same ones may be
+        missing (`None`).
 
         Args:
-            target, sources, *args, **kwargs: As for `tf.GradientTape.gradient`.
+            target: Target of `tf.GradientTape.gradient`: a tensor or a structure of tensors.
+            sources: Variables or tensors, or a structure of them.
+            *args: Further arguments of `tf.GradientTape.gradient`.
+            **kwargs: Further arguments of `tf.GradientTape.gradient`.
         """
         grads = self.tape.gradient(target, sources, *args, **kwargs)
         if size() == 1:

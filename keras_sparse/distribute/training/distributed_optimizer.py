@@ -17,35 +17,39 @@ from keras_sparse.optimizers.support.step import check_gradients
 from keras_sparse.optimizers.support.step import DenseStep
 from keras_sparse.optimizers.support.step_count import optimizers_in
 
-# Optimizers take their numbers in their first step, which all ranks do together: they are the same
-# on all ranks, as names that Keras counts up need not be.
+# Optimizers receive their numbers in their first step, which all ranks make together. So numbers
+# agree on all ranks, whereas names that Keras counts up may differ.
 _numbers = itertools.count()
 
 
 @keras.saving.register_keras_serializable(package="keras_sparse")
 class DistributedOptimizer(keras.optimizers.Optimizer):
-    """Lets an optimizer train with the gradients of all ranks.
+    """Averages gradients over ranks before an optimizer applies them.
 
-    Each rank takes the gradients of its part of the batch; this averages them over ranks before the
-    optimizer gets them, so that N ranks do what one does with the whole batch. Dense variables are
-    averaged in one exchange, and so are the tables that all ranks have. Of a table that is spread
-    over ranks, each rank gets the gradient of its part from its layer.
+    Each rank computes the gradients of its part of the batch. The average makes N ranks train as
+    one process with the whole batch. Gradients of dense variables are averaged in one exchange, as
+    are those of replicated tables. For a sharded table, each rank receives the gradient of its part
+    from its layer.
 
-    Clipping by norm takes the norms of whole tables, and under `mixed_float16` all ranks leave out
-    a step where the gradients of one of them are not finite. What else the optimizer does it does
-    on each rank alike. With one rank this is the optimizer itself, and Horovod is not needed.
+    Clipping by norm uses the norms of whole tables. Under `mixed_float16`, all ranks skip a step if
+    the gradients of one rank are not finite. Everything else the optimizer does on each rank alike.
+    On one rank, this is the inner optimizer itself, and Horovod is not needed.
 
-    What is saved of it is what is saved of the optimizer: either can load the other's weights.
+    Saved state is that of the inner optimizer: either can load the weights of the other.
 
-    All ranks must train the same model, and have or lack (`None`) the same gradients. A model
-    without a layer of keras_sparse needs `compile(..., jit_compile=False)` where there are GPUs, as
-    XLA has no exchanges.
+    All ranks must train the same model, and the same gradients may be missing (`None`). A model
+    without a layer of keras_sparse needs `compile(..., jit_compile=False)` on GPUs, because XLA has
+    no exchanges.
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer`, its name, or its config as
-            `keras.optimizers.get` takes it. One of `keras_sparse.optimizers` for models with
-            tables; no `LossScaleOptimizer`, which goes around this one.
-        name: String. Defaults to `None`, a name that Keras makes.
+            `keras.optimizers.get` takes it. A model with tables needs an optimizer of
+            `keras_sparse.optimizers`. A `LossScaleOptimizer` must wrap this optimizer instead.
+        name: String. Name of the optimizer. Defaults to `None`: a name that Keras makes.
+
+    Raises:
+        ValueError: `inner_optimizer` is `None`, a `DistributedOptimizer`, a `LossScaleOptimizer`,
+            or a `keras.optimizers.MultiOptimizer`.
 
     Example:
     >>> optimizer = keras_sparse.optimizers.Adagrad(0.01)
@@ -56,7 +60,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     def __init__(self, inner_optimizer, name=None):
         inner_optimizer = _check(keras.optimizers.get(inner_optimizer))
-        # The rate stands here for Keras alone, and is never asked for.
+        # Keras needs a rate here, but never reads it.
         super().__init__(0.0, name=name, loss_scale_factor=inner_optimizer.loss_scale_factor)
         self.inner_optimizer = inner_optimizer
         self._variables_built_on = None
@@ -69,7 +73,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         is_of_inner = not name.startswith("_") and name != "built" and hasattr(inner, name)
         if is_of_inner and not hasattr(type(self), name):
             raise AttributeError(
-                f"`{name}` must be set on the optimizer inside, before it is built: "
+                f"`{name}` must be set on the inner optimizer, before it is built: "
                 f"`optimizer.inner_optimizer.{name}`. Received: {name}={value!r}"
             )
         super().__setattr__(name, value)
@@ -80,7 +84,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
         return [name for name in super().__dir__() if name not in hidden]
 
     def build(self, variables):
-        """Builds the optimizer, on each rank by itself."""
+        """Builds the inner optimizer, on each rank separately."""
         if self.built:
             return
         self.inner_optimizer.build(variables)
@@ -90,11 +94,12 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     @tf.autograph.experimental.do_not_convert
     def apply(self, grads, trainable_variables=None):
-        """Updates the variables by the gradients of all ranks. All must call it.
+        """Updates variables by the average gradients of all ranks. All must call it.
 
         Args:
             grads: List of gradients of this rank.
-            trainable_variables: List of variables. Defaults to those it was built on.
+            trainable_variables: List of as many variables. Defaults to `None`: the variables that
+                the optimizer was built on.
         """
         grads = list(grads)
         if trainable_variables is not None:
@@ -152,7 +157,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             self._number = next(_numbers)
         return collective_name(f"keras_sparse.optimizer_{self._number}")
 
-    # What follows is the inner optimizer's.
+    # Delegated to the inner optimizer.
 
     @property
     def variables(self):
@@ -164,7 +169,7 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     @property
     def optimizers(self):
-        """Those of a `MultiOptimizer` inside, which Keras' callbacks look for."""
+        """Optimizers of an inner `MultiOptimizer`, which Keras' callbacks read."""
         return self.inner_optimizer.optimizers
 
     @property
@@ -219,22 +224,23 @@ def _check(optimizer):
         )
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError(
-            "`inner_optimizer` must not be a LossScaleOptimizer, as ranks that scale their loss "
-            "differently have gradients of different sizes. Take them the other way round: "
-            "LossScaleOptimizer(DistributedOptimizer(...)). Received: inner_optimizer="
-            f"LossScaleOptimizer with '{optimizer.inner_optimizer.name}'"
+            "`inner_optimizer` must not be a LossScaleOptimizer, because ranks that scale their "
+            "loss differently have gradients of different sizes. Swap the two: "
+            "LossScaleOptimizer(DistributedOptimizer(...)). Received: "
+            f"inner_optimizer=LossScaleOptimizer with '{optimizer.inner_optimizer.name}'"
         )
     if hasattr(optimizer, "optimizers") and not isinstance(optimizer, MultiOptimizer):
         raise ValueError(
             "`inner_optimizer` must be a MultiOptimizer of `keras_sparse.optimizers`, whose "
-            "optimizers clip and look for room over ranks together: `from_keras` turns one into "
-            f"it. Received: inner_optimizer=keras.optimizers.{type(optimizer).__name__}"
+            "optimizers clip and check for room over all ranks. Convert it with "
+            "`keras_sparse.optimizers.from_keras`. Received: "
+            f"inner_optimizer=keras.optimizers.{type(optimizer).__name__}"
         )
     return optimizer
 
 
 def squares_over_ranks(gradients, tables, name):
-    """Sums the squares of the gradients of tables over the parts that ranks have of them.
+    """Sums the squared gradients of tables over their parts on all ranks.
 
     All ranks must call it, also those without a part.
 
@@ -252,5 +258,5 @@ def squares_over_ranks(gradients, tables, name):
             squares[each.part.table].append(sum_of_squares(each.values))
     own = tf.stack([tf.add_n(squares[table]) for table in tables])
     (sums,) = collectives.sum_of([own], name)
-    collectives.keep_alive([sums])  # on a rank without a part nothing else may read them
+    collectives.keep_alive([sums])  # a rank without a part may not read them otherwise
     return dict(zip(tables, tf.unstack(sums), strict=True))

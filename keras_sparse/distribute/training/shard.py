@@ -7,11 +7,11 @@ from keras_sparse.utils import checks
 
 
 class WeightedShards(tf.experimental.ExtensionType):
-    """The sample weights of a rank's part of a batch, times the share of the part.
+    """The sample weights of a rank's part of a batch, multiplied by the part's share.
 
-    To TensorFlow and Keras they are the tensor of that product, which is what the loss of a part
-    needs. `MetricAverage` takes them apart: what is reported is to have the weights alone. That
-    cannot be told from a tensor, as samples may have had weights before.
+    TensorFlow and Keras use it as the tensor of that product, which the loss of a part needs.
+    `MetricAverage` separates the factors, because reported metrics use the weights alone. A plain
+    tensor could not tell them apart, since samples may have had weights before.
     """
 
     weights: tf.Tensor
@@ -44,16 +44,16 @@ class WeightedShards(tf.experimental.ExtensionType):
 def shard(dataset, weigh_samples=False):
     """Takes this rank's part of every batch.
 
-    Of a batch of `B` samples rank `r` of `n` gets those from `r * B // n` up to `(r + 1) * B // n`.
-    So all ranks have the same number of steps, and no sample is lost or doubled, whatever the sizes
-    of the batches; in evaluation too. A part may be empty, where a batch has fewer samples than
-    there are ranks; layers that take statistics of a batch, such as `BatchNormalization`, then want
-    `drop_remainder=True` of the `batch` before. One rank gets all of each batch.
+    Of a batch of `B` samples, rank `r` of `n` takes those from `r * B // n` up to
+    `(r + 1) * B // n`. So all ranks make the same number of steps, and every sample is used exactly
+    once for any batch size, in evaluation too. If a batch has fewer samples than there are ranks,
+    some parts are empty; use `drop_remainder=True` of `batch` with layers that compute batch
+    statistics, such as `BatchNormalization`. One rank takes all of each batch.
 
-    Every rank reads all batches, and must get the same ones: shuffle with a fixed seed, as
-    `keras.utils.set_random_seed` gives it. Where reading takes long let each rank read files of its
-    own in place of this, in batches of its part, and set the number of steps, which must be the
-    same on all ranks:
+    Every rank reads all batches and must receive the same ones: shuffle with a fixed seed, such as
+    that of `keras.utils.set_random_seed`. If reading takes long, let each rank read its own files
+    instead, in batches of its part. Then set the number of steps, which must be the same on all
+    ranks:
 
     ```python
     files = tf.data.Dataset.list_files(pattern, shuffle=False).shard(ksd.size(), ksd.rank())
@@ -62,20 +62,24 @@ def shard(dataset, weigh_samples=False):
     ```
 
     Args:
-        dataset: `tf.data.Dataset` of the batches that one process would train on: what `fit` takes,
-            of dense, ragged and sparse tensors, the first axis of each being the samples.
-        weigh_samples: Boolean. Whether to add a `sample_weight` of `n * b / B` for a part of `b`
-            samples, or multiply the one there by it. The average over ranks of losses that Keras
-            reduces by `"sum_over_batch_size"`, and of their gradients, is then that of the whole
-            batch also where parts differ in size; it is in any case where all batches can be
-            divided by the number of ranks. It is for training: `MetricAverage` keeps these weights
-            out of the loss and the metrics that are reported. Where it is not among the callbacks,
-            as in an `evaluate` before `average_metrics`, they are exact without. Defaults to
-            `False`.
+        dataset: `tf.data.Dataset` of the batches that one process would train on, as `fit` takes
+            it: dense, ragged and sparse tensors whose first axis is the samples.
+        weigh_samples: Boolean. Whether to add a `sample_weight` of `n * b / B` to a part of `b`
+            samples, or to multiply an existing one by it. The average over ranks of losses that
+            Keras reduces by `"sum_over_batch_size"`, and of their gradients, then equals that of
+            the whole batch even if parts differ in size. If the number of ranks divides all
+            batches, the average is equal without it. Use it for training: `MetricAverage` keeps
+            these weights out of the reported loss and metrics. Without that callback, as in
+            `evaluate` before `average_metrics`, leave it off. Defaults to `False`.
 
     Returns:
-        `tf.data.Dataset` with as many batches. The weights of `weigh_samples` are of a type of
-        their own, from which they can be told; TensorFlow and Keras take it as a tensor.
+        `tf.data.Dataset` with as many batches. The weights of `weigh_samples` have a type of their
+        own, which TensorFlow and Keras use as a tensor.
+
+    Raises:
+        TypeError: `dataset` is not a `tf.data.Dataset`.
+        ValueError: `weigh_samples=True` and elements are not `(x, y)` or `(x, y, sample_weight)`,
+            or a component has no axis of samples or another number of them.
 
     Example:
     >>> dataset = tf.data.Dataset.range(10).batch(4)
@@ -91,14 +95,14 @@ def shard(dataset, weigh_samples=False):
     spec = dataset.element_spec
     if weigh_samples and not (type(spec) is tuple and len(spec) in (2, 3)):
         raise ValueError(
-            f"{error_prefix()}`weigh_samples` must be given with elements (x, y) or (x, y, "
-            f"sample_weight), as weights belong to a loss. Received: elements {spec}"
+            f"{error_prefix()}`weigh_samples` must be used with elements (x, y) or (x, y, "
+            f"sample_weight), because weights apply to a loss. Received: elements {spec}"
         )
     if size() == 1 and not weigh_samples:
         return dataset
 
     def part_of_batch(*components):
-        # Datasets give the components of a tuple one by one.
+        # Datasets pass the components of a tuple separately.
         batch = components if type(spec) is tuple else components[0]
         num_samples = _num_samples(batch)
         begin, end = (r * num_samples // size() for r in (rank(), rank() + 1))
@@ -120,8 +124,8 @@ def _num_samples(batch):
     static = {each.shape[0] for each in components if each.shape[0] is not None}
     if len(static) > 1:
         raise ValueError(
-            f"{error_prefix()}All components of a batch must have as many samples. Received: "
-            f"{batch}"
+            f"{error_prefix()}All components of a batch must have the same number of samples. "
+            f"Received: {batch}"
         )
     if static and all(each.shape[0] is not None for each in components):
         return static.pop()
@@ -140,8 +144,8 @@ def _agreed(lengths):
     check = tf.debugging.Assert(
         tf.reduce_all(lengths == lengths[0]),
         [
-            f"{error_prefix()}All components of a batch must have as many samples. Received, in "
-            "the order of `tf.nest.flatten`:",
+            f"{error_prefix()}All components of a batch must have the same number of samples. "
+            "Received, in the order of `tf.nest.flatten`:",
             lengths,
         ],
         summarize=-1,

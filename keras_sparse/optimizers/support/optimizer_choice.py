@@ -36,9 +36,9 @@ class OptimizerChoice:
         for i, (key, optimizer) in enumerate(pairs):
             if any(optimizer is other for _, other in pairs[:i]):
                 raise ValueError(
-                    "`optimizers` must have an optimizer of its own for each key; join keys of one "
-                    "in a regular expression, 'a|b'. Received: one that has several, the last "
-                    f"{_shown(key)}"
+                    "`optimizers` must have a separate optimizer for each key. Join keys in a "
+                    "regular expression, 'a|b'. Received: one optimizer with several keys, the "
+                    f"last {_shown(key)}"
                 )
         _share_accumulation(pairs, gradient_accumulation_steps)
         self.optimizers = dict(sorted(pairs, key=_place))
@@ -57,18 +57,19 @@ class OptimizerChoice:
         if len(found) > 1:
             shown = " and ".join(map(_shown, found))
             raise ValueError(
-                "A variable must be matched by one key of `optimizers` at most, beside "
-                "'embeddings' and 'others', which take what is left. Make one of them narrower. "
-                f"Received: variable '{variable.path}', which {shown} match"
+                "A variable must be matched by at most one key of `optimizers`, besides "
+                "'embeddings' and 'others', which take the remaining variables. Make one of the "
+                f"keys narrower. Received: variable '{variable.path}', which {shown} match"
             )
         is_table = isinstance(variable, EmbeddingVariable)
         for key in (*found, *([_EMBEDDINGS] if is_table else []), _OTHERS):
             if key in self.optimizers:
                 return self.optimizers[key]
         raise ValueError(
-            "Each variable must be matched by a key of `optimizers`. Add 'others', which takes "
-            f"what is left, or a key for it. Received: {'table' if is_table else 'variable'} "
-            f"'{variable.path}', and keys {self._shown_keys()}"
+            "Each variable must be matched by a key of `optimizers`. Add 'others' for all "
+            "remaining variables, or a key for this one. Received: "
+            f"{'table' if is_table else 'variable'} '{variable.path}', and keys "
+            f"{self._shown_keys()}"
         )
 
     def unmatched(self, variables):
@@ -94,10 +95,10 @@ def refuse_unmatched(keys, variables):
     if keys:
         paths = ", ".join(variable.path for variable in variables[:20])
         raise ValueError(
-            "Each key of `optimizers` must match a variable that is trained. Take the name of a "
-            "layer or table, or a regular expression that matches a whole path; leave out the key "
-            f"of a frozen layer. Received: {', '.join(keys)}, of variables {paths}"
-            f"{', ...' if len(variables) > 20 else ''}"
+            "Each key of `optimizers` must match a variable that is trained. Use the name of a "
+            "layer or table, or a regular expression that matches a whole path, and leave out "
+            f"keys of frozen layers. Received: {', '.join(keys)}, of variables "
+            f"{paths}{', ...' if len(variables) > 20 else ''}"
         )
 
 
@@ -131,7 +132,7 @@ def _share_accumulation(pairs, steps):
     given += [("MultiOptimizer", steps)] if steps else []
     if len({each for _, each in given}) > 1:
         raise ValueError(
-            f"`{name}` must be the same of all `optimizers`, so that all variables change in the "
+            f"`{name}` must be the same for all `optimizers`, so that all variables change in the "
             f"same steps. Received: {', '.join(f'{key}: {each}' for key, each in given)}"
         )
     without = {key: each for key, each in pairs if steps and not each.gradient_accumulation_steps}
@@ -171,14 +172,14 @@ def _checked(key, given, loss_scale_factor):
         raise ValueError(f"{_KEYS}. Received: {where}={given!r}")
     if hasattr(optimizer, "inner_optimizer") or hasattr(optimizer, "optimizers"):
         raise ValueError(
-            f"`optimizers` must be plain ones; {type(optimizer).__name__} goes around "
-            "MultiOptimizer, or joins its keys: DistributedOptimizer(MultiOptimizer(...)). "
-            f"Received: {where}={type(optimizer).__name__}"
+            "`optimizers` must not wrap other optimizers. Wrap the MultiOptimizer instead, or "
+            "join its keys: DistributedOptimizer(MultiOptimizer(...)). Received: "
+            f"{where}={type(optimizer).__name__}"
         )
     # One that was saved has that of all.
     if optimizer.loss_scale_factor not in (None, loss_scale_factor):
         raise ValueError(
-            "`loss_scale_factor` must be given to MultiOptimizer, as a loss has one scale. "
+            "`loss_scale_factor` must be given to MultiOptimizer, because a loss has one scale. "
             f"Received: {where}.loss_scale_factor={optimizer.loss_scale_factor}"
         )
     return optimizer

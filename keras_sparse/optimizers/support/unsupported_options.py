@@ -13,8 +13,8 @@ def refuse_any(options, owner, variable):
     for name, value in options.items():
         if value:
             raise NotImplementedError(
-                f"`{name}` is not supported on embedding variables. Leave it out, or give them an "
-                "optimizer of their own (`MultiOptimizer`). Received: "
+                f"`{name}` is not supported on embedding variables. Leave it out, or train "
+                "embedding variables with another optimizer (`MultiOptimizer`). Received: "
                 f"{owner}.{name}={value} with variable '{variable.path}'"
             )
 
@@ -29,9 +29,10 @@ def refuse_attributes(variable):
     regularizer = variable.regularizer
     if regularizer is not None and not isinstance(regularizer, RowsRegularizer):
         raise NotImplementedError(
-            "`regularizer` is not supported on embedding variables, as Keras gives it the variable "
-            "to compute with. Give it to the layer as `embeddings_regularizer`, which reads the "
-            f"rows. Received: variable.regularizer={regularizer} with variable '{variable.path}'"
+            "`regularizer` is not supported on embedding variables, because Keras would compute "
+            "with the variable. Pass it to the layer as `embeddings_regularizer`, which reads "
+            f"the rows. Received: variable.regularizer={regularizer} with variable "
+            f"'{variable.path}'"
         )
 
 
@@ -45,11 +46,11 @@ def refuse_part_of_row(optimizer, variable):
     part = getattr(variable, "part", None)
     if part is not None and part.num_columns < part.output_dim:
         raise NotImplementedError(
-            f"{optimizer} keeps one number for a whole row, whose columns must not be on several "
-            "ranks. Shard the table by rows (`row_slice_threshold`), leave its columns together "
-            "(`column_slice_threshold`), or take another optimizer. Received: table "
-            f"'{part.table}', of which this rank has {part.num_columns} of {part.output_dim} "
-            "columns"
+            f"{optimizer} keeps one number for a whole row, so the columns of a row must not be "
+            "on several ranks. Shard the table by rows (`row_slice_threshold`), keep its "
+            "columns together (`column_slice_threshold`), or use another optimizer. Received: "
+            f"table '{part.table}', of which this rank has {part.num_columns} of "
+            f"{part.output_dim} columns"
         )
 
 
@@ -63,11 +64,12 @@ def refuse_norms_of_parts(optimizer, gradients):
     for part in (each.part for each in gradients):
         if part is not None:
             raise ValueError(
-                "`clipnorm` and `global_clipnorm` must be those of a `keras_sparse.distribute."
-                "DistributedOptimizer` where tables are spread over ranks: each rank would clip "
-                "by the norm of what it has itself, and their dense variables drift apart. Give "
-                "it the plain tape's gradients, or take `clipvalue`. Received: a step of "
-                f"{optimizer} by itself, with a part of table '{part.table}'"
+                "`clipnorm` and `global_clipnorm` must be those of a "
+                "`keras_sparse.distribute.DistributedOptimizer` if tables are sharded over "
+                "ranks: otherwise each rank clips by the norm of its own part, and dense "
+                "variables drift apart. Pass it the gradients of a plain tape, or use "
+                f"`clipvalue`. Received: a step of {optimizer} by itself, with a part of table "
+                f"'{part.table}'"
             )
 
 
@@ -79,7 +81,7 @@ def refuse_repeated(variables):
             continue
         if id(variable) in seen:
             raise ValueError(
-                "An embedding variable must be in the list of variables once. Received: "
+                "An embedding variable must appear in the list of variables once. Received: "
                 f"'{variable.path}' twice"
             )
         seen.add(id(variable))

@@ -20,39 +20,39 @@ _MOST_KEPT_BYTES = 256 << 20
 
 
 def apply_delta(model, path, lock=None, verbose=True):
-    """Brings a model that is in use from the checkpoint it was loaded from to a later one.
+    """Updates a model in use from its loaded checkpoint to a later one.
 
-    Only what has come since is read: of a delta its own rows, and those of the deltas before it
-    that the model has not, so that the cost is that of what has changed. All of it is checked
-    before the model changes. Memory keeps 256 MiB of it; tables with more changes are read again,
-    one after the other. The rows of a table change at once: a lookup sees them all as they were, or
-    all as they are afterwards. Dense variables change first: who holds `lock` sees one state.
+    Only the changes are read: the rows of a delta, and those of deltas before it that the model
+    lacks. All of them are checked before the model changes. Up to 256 MiB are kept in memory;
+    tables with more changes are read again, one after the other. The rows of a table change at
+    once: a lookup sees the old rows or the new ones. Dense variables change first, so hold `lock`
+    during a prediction to see one state.
 
-    A model that is compiled with the optimizer of the training is as if `load_checkpoint` had
-    loaded the later state. One without it has rows alone, and can follow optimizers that move no
-    row without a gradient, as Adagrad, SGD and all lazy ones; ages and frequencies come along to
-    tables that keep them. What admission filters remember is
-    not brought along, so that the next save of the model is a checkpoint rather than a delta.
+    If the model is compiled with the optimizer of the training, the result is that of
+    `load_checkpoint` of the later state. A model without the optimizer receives rows alone. It can
+    follow optimizers that move no row without a gradient: Adagrad, SGD and all lazy ones. Tables
+    that keep ages and frequencies receive them. The state of admission filters is not updated, so
+    the next save of the model must be a checkpoint instead of a delta.
 
     Args:
-        model: A `keras.Model` that `load_checkpoint`, or this, has brought to a state that the
-            later one goes back to, and that has not been trained since.
-        path: Path of the delta, or of a checkpoint that links the files of that state, or of the
-            folder of `callbacks.Checkpoint`: its latest one.
-        lock: Context manager that is entered while the model changes, as `threading.Lock()`.
+        model: `keras.Model` that `load_checkpoint` or `apply_delta` has brought to a state that the
+            later one builds on, and that has not been trained since.
+        path: Path of a delta, of a checkpoint that links the files of the model's state, or of a
+            folder of `callbacks.Checkpoint` to use its latest one.
+        lock: Context manager that is entered while the model changes, such as `threading.Lock()`.
             Defaults to `None`.
-        verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+        verbose: Boolean. Whether to show a progress bar if reading takes long. Defaults to `True`.
 
     Returns:
         `CheckpointInfo`.
 
     Raises:
-        FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
-        CheckpointDamagedError: It is damaged.
-        ValueError: It does not go on from the model's state: `load_checkpoint` loads it. The model
-            stays as it is then, and after the errors above. After an error of memory or a disk,
-            or if files are removed, while rows are written it is between both states, and
-            `load_checkpoint` brings it back.
+        FileNotFoundError: There is no whole checkpoint at `path`, or a delta's base is missing.
+        CheckpointDamagedError: The checkpoint is damaged.
+        ValueError: The checkpoint does not build on the model's state; `load_checkpoint` loads it.
+            After this error and those above, the model is unchanged. If memory or a disk fails, or
+            files are removed, while rows are written, the model is between both states, and
+            `load_checkpoint` repairs it.
     """
     path = checkpoint_of_all_ranks(path)
     with errors_on_all_ranks("apply_delta_begins"):
@@ -60,9 +60,9 @@ def apply_delta(model, path, lock=None, verbose=True):
         changes = find_changes(model, WholeCheckpoint(path))
         if changes is None:
             raise ValueError(
-                "A delta must go on from what the model was loaded from, with nothing trained or "
-                "changed since, and the model be compiled with the optimizer that saved it if that "
-                "moves rows without a gradient. Use `load_checkpoint`, which loads all of it. "
+                "A delta must build on the state that the model was loaded from, unchanged "
+                "since. If the saving optimizer moves rows without a gradient, the model must "
+                "be compiled with it. Use `load_checkpoint`, which loads the whole state. "
                 f"Received: '{path}' for model '{model.name}', which was {_state_text(model)}"
             )
         changes.check(verbose)
@@ -77,13 +77,13 @@ def find_changes(model, checkpoint):
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not optimizer.built:
-        optimizer.build(model.trainable_variables)  # which gives rows fresh slots: see loaded_step
+        optimizer.build(model.trainable_variables)  # rows receive fresh slots: see loaded_step
     tables = tables_of(model)
     if loaded_step(model) is None or any(
         each.loaded_state.number >= len(checkpoint.tables) for each in tables
     ):
         return None
-    with in_file_context(is_growing=True):  # one that has grown is not refused: it does not go on
+    with in_file_context(is_growing=True):  # a grown table raises no error but does not build on it
         loaders = [
             TableLoader(each, checkpoint.tables[each.loaded_state.number]) for each in tables
         ]
@@ -94,7 +94,7 @@ def find_changes(model, checkpoint):
 
 
 class _Changes:
-    """What a checkpoint has beyond the state of a model."""
+    """The changes of a checkpoint relative to the state of a model."""
 
     def __init__(self, model, checkpoint, tables, loaders):
         self._model = model
@@ -105,7 +105,7 @@ class _Changes:
         self._kept: list = []  # the history and the changes of each table, or None
 
     def check(self, verbose):
-        """Reads all of it, each byte checked, and keeps what memory is there for."""
+        """Reads and checks all changes, and keeps as many as fit in memory."""
         self._checkpoint.check_weights()
         pairs = list(zip(self._loaders, self._files, strict=True))
         number = sum(loader.num_records(files) for loader, files in pairs)
@@ -137,7 +137,7 @@ class _Changes:
             del kept
 
     def apply(self, lock=None):
-        """Changes the model, and returns the `CheckpointInfo` of what it is then."""
+        """Changes the model, and returns the `CheckpointInfo` of its new state."""
         with (
             lock or contextlib.nullcontext(),
             unchanged_unless_all_can(self._model, "apply_delta_changes"),
@@ -149,7 +149,7 @@ class _Changes:
                 loader.load_accumulated()
             for variable, kept in zip(self._tables, self._read(), strict=True):
                 native.apply_changes(variable, *kept)
-                del kept  # before those of the next one are read
+                del kept  # before the changes of the next table are read
             note_loaded(loaded, self._checkpoint.manifest.step)
         return CheckpointInfo.of(self._checkpoint, report)
 

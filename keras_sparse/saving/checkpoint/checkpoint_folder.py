@@ -56,8 +56,8 @@ class CheckpointFolder:
             if is_folder and not (other / MANIFEST).exists():
                 aside = self.put_aside(other)
                 warnings.warn(
-                    "A checkpoint must have its manifest. One without was put aside. Received: "
-                    f"{other}, now {aside.name}",
+                    "A checkpoint must have its manifest. A folder without one was renamed. "
+                    f"Received: {other}, now {aside.name}",
                     stacklevel=2,
                 )
 

@@ -15,55 +15,56 @@ from keras_sparse.utils import checks
 
 
 def follow(model, folder, every=60.0, lock=None, verbose=False):
-    """Keeps a model that answers requests at the last state that a training has saved.
+    """Keeps a serving model at the latest state that a training has saved.
 
-    The last checkpoint or delta is loaded before this returns. From then on a thread looks for a
-    later one, reads what has come since and changes the model in place, as `apply_delta` does. A
-    checkpoint that was written anew as a whole, because most of its rows have changed, is loaded as
-    a whole, and so is each if the optimizer of the training moves rows without a gradient and the
-    model is not compiled with it. Give a `lock` then: lookups meanwhile would miss rows that are
-    not there yet.
+    The latest checkpoint or delta is loaded before the function returns. Then a thread looks for
+    later ones, reads the changes and updates the model in place, as `apply_delta` does. A state is
+    loaded as a whole in two cases: a checkpoint wrote all rows anew because most of them had
+    changed, or the optimizer of the training moves rows without a gradient and the model is not
+    compiled with it. Pass a `lock` for these cases, because lookups meanwhile would miss rows.
 
-    What is damaged is passed by with a warning, and what the training removes meanwhile in silence:
-    the model stays at the state that it has until a later one is whole. Let the training keep some
-    checkpoints (`Checkpoint(..., keep=3)`), so that none goes while it is loaded as a whole. Tables
-    that were loaded with `grow=True` cannot follow.
+    A damaged checkpoint is skipped with a warning, and one that the training removes meanwhile is
+    skipped silently: the model keeps its state until a later one is whole. Let the training keep
+    some checkpoints (`Checkpoint(..., keep=3)`), so that none is removed while it is loaded as a
+    whole. Tables that were loaded with `grow=True` cannot follow.
 
-    To follow another folder, such as that of the next day or of an earlier one, stop the follower
-    and call this again with the same model: it reads what has changed, or loads the whole state.
+    To follow another folder, such as that of the next day, stop the follower and call this function
+    again with the same model. It reads the changes, or loads the whole state.
 
     Args:
-        model: A built `keras.Model`.
-        folder: Path of the folder that `callbacks.Checkpoint` saves in.
-        every: Float. Seconds between two looks. Defaults to 60.
-        lock: Context manager that is entered while the model changes, as `threading.Lock()`.
+        model: Built `keras.Model`.
+        folder: Path of the folder of `callbacks.Checkpoint`.
+        every: Float. Seconds between two looks at the folder. Defaults to 60.
+        lock: Context manager that is entered while the model changes, such as `threading.Lock()`.
             Defaults to `None`.
-        verbose: Boolean. Whether to show bars where loading takes long. Defaults to `False`.
+        verbose: Boolean. Whether to show progress bars if loading takes long. Defaults to `False`.
 
     Returns:
-        `Follower`, which also is a context manager that stops at its end.
+        `Follower`, also a context manager that stops it at the end of the block.
 
     Raises:
-        FileNotFoundError: There is no checkpoint yet.
+        FileNotFoundError: `folder` is missing or has no whole checkpoint yet.
+        NotImplementedError: This process is one of several ranks.
     """
     follower = Follower(model, folder, every, lock, verbose)
     if not follower.look():
         raise FileNotFoundError(
-            "`folder` must have a checkpoint or delta, as `callbacks.Checkpoint` saves them, to "
-            f"begin with. Received: folder='{folder}' with none that is whole"
+            "`folder` must have a checkpoint or delta of `callbacks.Checkpoint`. Received: "
+            f"folder='{folder}' without a whole one"
         )
     follower.start()
     return follower
 
 
 class Follower:
-    """What `follow` returns.
+    """Updates a model from the checkpoints of a training. `follow` returns it.
 
     Attributes:
-        step: Integer: the steps of the training that the model has now. `None` while a state is
-            loaded as a whole, and after an error of that until another one is.
-        path: `pathlib.Path` of the checkpoint or delta with this state, or `None` likewise.
-        error: The last exception that a look ended with, or `None` if it went well.
+        step: Integer. Number of training steps of the model's state. `None` while a state is loaded
+            as a whole, and after an error of such a load until the next one succeeds.
+        path: `pathlib.Path` of the checkpoint or delta with this state, or `None` in the same
+            cases.
+        error: Exception of the latest look, or `None` if it succeeded.
 
     Example:
     >>> _ = keras_sparse.saving.save_checkpoint(model, "run/step-000000010")
@@ -75,13 +76,14 @@ class Follower:
     def __init__(self, model, folder, every=60.0, lock=None, verbose=False):
         if size() > 1:
             raise NotImplementedError(
-                "A model must be of one process to follow a training. Start a process of its own "
-                f"for it, which loads what any number of ranks saved. Received: {size()} ranks"
+                "A model must be in a single process to follow a training. Start a separate "
+                "process for it, which loads checkpoints of any number of ranks. Received: "
+                f"{size()} ranks"
             )
         self._every = checks.between(every, 0, threading.TIMEOUT_MAX, "every")
         folder = pathlib.Path(checks.local_path(folder, "folder"))
         if not folder.is_dir():
-            raise FileNotFoundError(f"`folder` must be there. Received: folder='{folder}'")
+            raise FileNotFoundError(f"`folder` must exist. Received: folder='{folder}'")
         self._folder = CheckpointFolder(folder, is_cleaned=False)
         self._model = model
         self._lock = lock or contextlib.nullcontext()
@@ -89,17 +91,17 @@ class Follower:
         self._passed_by: set = set()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keras_sparse follow", daemon=True)
-        self._id = None  # of the manifest of what the model has
+        self._id = None  # of the manifest of the model's state
         self.step = None
         self.path = None
         self.error = None
 
     def start(self):
-        """Starts to look, every so many seconds."""
+        """Starts the thread that looks for later states."""
         self._thread.start()
 
     def stop(self):
-        """Ends it, once a change that has begun is done. The model keeps its state."""
+        """Stops the follower after any update in progress. The model keeps its state."""
         self._is_stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -111,10 +113,10 @@ class Follower:
         self.stop()
 
     def look(self):
-        """Looks once for another state than the model's, and returns whether it has that now."""
+        """Looks for a later state once and returns whether the model was updated."""
         found = self._folder.list()
         for saved in reversed(found):
-            # A training that went back to an earlier step has its last state there.
+            # A training that returned to an earlier step has its last state there.
             is_last = saved is found[-1]
             if self.step is not None and saved.step < self.step and not is_last:
                 return False
@@ -125,11 +127,11 @@ class Follower:
                 if manifest_id == self._id:
                     return False
                 self._bring_to(saved.path)
-            except FileNotFoundError:  # removed since it was listed, it or what it goes back to
+            except FileNotFoundError:  # it or its base was removed since it was listed
                 continue
             except CheckpointDamagedError as error:
                 self._passed_by.add(saved.path)
-                warnings.warn(f"A model follows what is whole, not this: {error}", stacklevel=2)
+                warnings.warn(f"A damaged checkpoint was skipped: {error}", stacklevel=2)
                 continue
             self._id, self.step, self.path = manifest_id, saved.step, saved.path
             return True
@@ -148,7 +150,7 @@ class Follower:
             return
         check_checkpoint(checkpoint, checkpoint.readers, self._verbose)
         with self._lock:
-            # Cut off, it leaves no state: then whatever is whole is loaded.
+            # An interrupted load leaves no state; the next whole one is loaded then.
             self._id = self.step = self.path = None
             load_checkpoint(self._model, path, verify=False, verbose=self._verbose)
 
@@ -157,9 +159,9 @@ class Follower:
             try:
                 self.look()
                 self.error = None
-            except Exception as error:  # the next look may go well: of a full disk, perhaps
+            except Exception as error:  # the next look may succeed, after a full disk for example
                 self.error = error
                 warnings.warn(
-                    f"A model could not follow its training, and tries again: {error!r}",
+                    f"A model could not follow its training and will retry: {error!r}",
                     stacklevel=2,
                 )

@@ -37,14 +37,15 @@ from keras_sparse.utils.progress_bar import Progress
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
-    """The answer of `load_checkpoint`.
+    """Describes a checkpoint or delta. `load_checkpoint` returns it.
 
     Args:
-        path: `pathlib.Path`.
-        step: Integer. The optimizer's steps when it was saved.
-        training: Dict, that which `save_checkpoint` was given.
-        is_delta: Boolean.
-        report: `LoadReport` of what was loaded by names; `None` where layers had their places.
+        path: `pathlib.Path` of the folder.
+        step: Integer. Number of optimizer steps when it was saved.
+        training: Dict that was passed to `save_checkpoint`.
+        is_delta: Boolean. Whether it is a delta.
+        report: `LoadReport` of a load by names. Defaults to `None`: layers were loaded by their
+            order.
     """
 
     path: pathlib.Path
@@ -55,18 +56,21 @@ class CheckpointInfo:
 
     @classmethod
     def of(cls, checkpoint, report=None):
-        """Returns what a `WholeCheckpoint` says of itself."""
+        """Returns the description of a `WholeCheckpoint`."""
         manifest = checkpoint.manifest
         is_delta = manifest.base is not None
         return cls(checkpoint.folder, manifest.step, manifest.training, is_delta, report)
 
     @classmethod
     def read(cls, path):
-        """Reads what a checkpoint or delta says of itself, without loading it.
+        """Reads the description of a checkpoint or delta without loading it.
+
+        Args:
+            path: Path of a checkpoint or delta, or of a folder to use its latest one.
 
         Raises:
             FileNotFoundError: There is no checkpoint at `path`.
-            ValueError: It is damaged, or of a later version.
+            ValueError: The checkpoint is damaged or of a later version.
         """
         path = checkpoint_at(path)
         manifest = Manifest.read(path)
@@ -74,37 +78,41 @@ class CheckpointInfo:
 
 
 def load_checkpoint(model, path, verify=True, verbose=True, grow=False, skip_mismatch=False):
-    """Loads a checkpoint, or a delta with all that it goes back to, into a model.
+    """Loads a checkpoint, or a delta with everything it builds on, into a model.
 
-    The tiers, their sizes and the cache strategy of the tables may be others than when it was
-    saved. As with `model.load_weights`, slots are restored if the optimizer has those of the saved
-    tables, and what a filter remembers if it is of the same kind, count and size. Gradients that
-    were accumulated since the last update are restored with the saved optimizer and its
+    Tiers, their sizes and the cache strategy may differ from those of the saved tables. As with
+    `model.load_weights`, slots are restored if the optimizer has the slots of the saved tables, and
+    the state of an admission filter if it has the same kind, count and size. Gradients that were
+    accumulated since the last update are restored with the saved optimizer and its
     `gradient_accumulation_steps`, and dropped with a warning otherwise.
 
+    On several ranks, all ranks must call it together; their number may differ from that of the
+    saving ranks.
+
     Args:
-        model: A built `keras.Model` of the same layers. Where it is compiled and its optimizer is
-            not built yet, this builds it.
-        path: Path of the folder, or of the folder of `callbacks.Checkpoint`: its latest one.
-        verify: Boolean. Whether to read everything once before a table of the model changes, so
-            that a damaged checkpoint leaves it as it is. Defaults to `True`.
-        verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
-        grow: Boolean. Whether static tables may be loaded into larger ones, and into dynamic ones.
-            Ids that are new have the initial rows of the model. Defaults to `False`.
-        skip_mismatch: Boolean. Whether to load by names what is in both the checkpoint and the
-            model, and leave the rest as it is: layers, tables wherever they are now, as in a
-            `GroupEmbedding`, and the optimizer's variables of these. Layers without a name of
-            yours go by their order if there are as many. A warning lists what was left out.
-            Defaults to `False`: that is a ValueError.
+        model: Built `keras.Model` with the same layers. An unbuilt optimizer of a compiled model is
+            built.
+        path: Path of a checkpoint or delta, or of a folder of `callbacks.Checkpoint` to use its
+            latest one.
+        verify: Boolean. Whether to read everything once before a table changes, so that a damaged
+            checkpoint leaves the model unchanged. Defaults to `True`.
+        verbose: Boolean. Whether to show a progress bar if loading takes long. Defaults to `True`.
+        grow: Boolean. Whether static tables may be loaded into larger ones and into dynamic ones.
+            New ids have the initial rows of the model. Defaults to `False`.
+        skip_mismatch: Boolean. Whether to load by names what checkpoint and model have in common
+            and to keep the rest: layers, tables also in another layer such as a `GroupEmbedding`,
+            and the optimizer's variables of both. Layers with automatic names are matched by order
+            if their numbers agree. A warning lists what was skipped. Defaults to `False`: a
+            mismatch raises `ValueError`.
 
     Returns:
         `CheckpointInfo`.
 
     Raises:
-        FileNotFoundError: There is no whole checkpoint, or not all that a delta goes back to.
-        CheckpointDamagedError: It is damaged.
-        ValueError: It is of another model, as where it has a table of another name in the place of
-            one of yours, or of a later version.
+        FileNotFoundError: There is no whole checkpoint at `path`, or a delta's base is missing.
+        CheckpointDamagedError: The checkpoint is damaged.
+        ValueError: The checkpoint is of a later version or of another model, such as one with a
+            table of another name in the place of one of the model's.
     """
     checks.boolean(grow, "grow")
     checks.boolean(skip_mismatch, "skip_mismatch")
@@ -153,7 +161,7 @@ def _check_tables(model, checkpoint, grow):
 
 
 def _have_room(ours, saved):
-    """Returns whether each saved table has one of ours that is as wide and as large."""
+    """Returns whether each saved table has a counterpart as wide and large enough."""
     of_ours, of_saved = (
         sorted((width, math.inf if rows is None else rows) for rows, width in shapes)
         for shapes in (ours, saved)
@@ -188,7 +196,7 @@ def _shapes_text(shapes):
 
 @contextlib.contextmanager
 def unchanged_unless_all_can(model, name):
-    """While this is entered, an error on one rank is one on all, and what is no table stays then.
+    """Raises an error of one rank on all ranks, and restores dense values then.
 
     What is done inside must not wait for other ranks.
     """
@@ -207,7 +215,7 @@ def unchanged_unless_all_can(model, name):
 
 
 def load_all_but_tables(model, checkpoint, skip_mismatch=False):
-    """Loads all but the tables, and returns what loads these.
+    """Loads dense values and the optimizer, and returns the loaders of the tables.
 
     Returns:
         `(loaded, report)`: a list of `(variable, number, TableLoader)` of the tables that this rank
@@ -230,7 +238,7 @@ def load_all_but_tables(model, checkpoint, skip_mismatch=False):
 
 
 def _load_weights(model, checkpoint, skip_mismatch):
-    """Loads all but the tables, and returns these with their saved numbers, and a report."""
+    """Loads everything but tables; returns tables with saved numbers, and a report."""
     try:
         with named_load(model, checkpoint.weights) as named:
             if named is not None and named.is_needed(skip_mismatch, checkpoint.folder):
@@ -261,7 +269,7 @@ def _load_by_names(named, checkpoint, skip_mismatch):
 
 
 def _mark_loaded(loaded):
-    """Lets changes count from here, so that what was loaded need not be saved again."""
+    """Counts changes from here, so that loaded rows need not be saved again."""
     if not loaded:
         return
     variables = [variable for variable, _, _ in loaded]
@@ -269,7 +277,7 @@ def _mark_loaded(loaded):
         versions, _ = native.snapshot_versions(variables)
         native.mark_saved(variables, versions)
     for variable, _, loader in loaded:
-        # Records that were made anew from those saved are not in its files.
+        # Files do not hold records that were converted from the saved ones.
         variable.saved_state = None
         variable.saved_files.add(loader.parts())
         source = loader.source()

@@ -12,41 +12,44 @@ from keras_sparse.tables.embedding_variable import tables_of
 
 
 def save_delta(model, path, training=None, verbose=True, links=True):
-    """Saves what has changed since the model was last saved or loaded.
+    """Saves the changes since the model was last saved or loaded as a delta.
 
-    A delta is a folder like a checkpoint, with the rows of all tiers that have changed, and the
-    keys of those that have gone. `load_checkpoint` of a delta loads the checkpoint it goes back to
-    and the deltas in between first, so that these must stay where they are, seen from it. Every
-    save of the model moves what the next delta goes on from. If all rows of a table count as
-    changed, the delta has all of them.
+    A delta is a folder like a checkpoint. It holds the changed rows of all tiers and the keys of
+    deleted rows. `load_checkpoint` of a delta first loads its checkpoint and the deltas in between,
+    which must stay at the same relative place. Every save of the model becomes the base of the next
+    delta. If all rows of a table count as changed, the delta holds all of them.
+
+    On several ranks, all ranks must call it together.
 
     Args:
-        model: A built `keras.Model`. It must not be trained meanwhile.
-        path: Path of the folder to make. There must be nothing.
-        training, links: As in `save_checkpoint`. A delta links segments of SSD tiers where all rows
-            of a table count as changed.
-        verbose: Boolean. Whether to show a bar if it takes long. Defaults to `True`.
+        model: Built `keras.Model`. It must not be trained during the call.
+        path: Path of the folder to create. It must not exist.
+        training: JSON-serializable dict, returned as `CheckpointInfo.training` when the delta is
+            read. Defaults to `None`: an empty dict.
+        verbose: Boolean. Whether to show a progress bar if saving takes long. Defaults to `True`.
+        links: Boolean. Whether to hard-link segments of SSD tiers if all rows of a table count as
+            changed. If `False`, these rows are written. Defaults to `True`.
 
     Returns:
         `pathlib.Path` of the delta.
 
     Raises:
-        FileExistsError: There is something at `path`.
-        RuntimeError: The model has not been saved by `save_checkpoint` or loaded by
-            `load_checkpoint`, or was trained meanwhile.
+        FileExistsError: `path` exists.
+        RuntimeError: The model was not saved by `save_checkpoint` or loaded by `load_checkpoint`
+            before, its base is gone, or it was trained during the call.
     """
     base = find_base(model)
     if base is None:
         raise RuntimeError(
-            "`save_delta` must go on from a checkpoint of the whole model that is still there, "
-            "with all that it goes back to. Call `save_checkpoint` first. Received: model "
-            f"'{model.name}' without one"
+            "`save_delta` must build on a checkpoint of the whole model that still exists, with "
+            f"all its bases. Call `save_checkpoint` first. Received: model '{model.name}' "
+            "without such a checkpoint"
         )
     return write_checkpoint(model, path, base, training, verbose, links)
 
 
 def find_base(model):
-    """Returns the `Base` that the next delta goes on from, with a whole path. All ranks call it.
+    """Returns the `Base` of the next delta, with a whole path. All ranks call it.
 
     Args:
         model: `keras.Model`.
@@ -71,5 +74,5 @@ def find_base(model):
 
 
 def _folder_of_all(folder):
-    """The folder of the checkpoint that a rank has saved a part of in this one."""
+    """Returns the folder of the checkpoint that contains a rank's folder."""
     return folder if size() == 1 else folder.parent

@@ -21,7 +21,7 @@ from keras_sparse.utils.progress_bar import Progress
 
 
 class WholeCheckpoint:
-    """A checkpoint or delta, with what each rank has saved of it.
+    """A checkpoint or delta with the parts of all ranks that saved it.
 
     Args:
         path: Path of the folder, or of a folder of checkpoints whose latest one it is.
@@ -62,8 +62,8 @@ class WholeCheckpoint:
         is_there = size_of(path) is not None
         if not is_there or crc32_of(path) != self.manifest.ranks[rank]:
             raise CheckpointDamagedError(
-                f"A checkpoint must have the manifests of all its ranks, as they were. Received: "
-                f"{path}, which is {'another' if is_there else 'not there'}"
+                f"A checkpoint must have the saved manifests of all its ranks. Received: {path}, "
+                f"which is {'different' if is_there else 'missing'}"
             )
         return CheckpointReader(folder)
 
@@ -73,13 +73,13 @@ class WholeCheckpoint:
         return self.folder / WEIGHTS
 
     def num_records(self, readers=None):
-        """Returns how many records reading all tables gives, or those of some of the readers."""
+        """Returns the number of records of all tables, or of those of some readers."""
         return sum(
             reader.num_records() for reader in (self.readers if readers is None else readers)
         )
 
     def check_weights(self):
-        """Raises CheckpointDamagedError unless Keras' file is as it was saved."""
+        """Raises `CheckpointDamagedError` unless Keras' file is as it was saved."""
         if crc32_of(self.weights) != self.manifest.weights_crc32:
             raise CheckpointDamagedError(
                 f"A checkpoint's files must match their checksums. Received: {self.weights}"
@@ -87,17 +87,17 @@ class WholeCheckpoint:
 
 
 def latest_checkpoint(folder):
-    """Returns the path of the latest checkpoint or delta in a folder of `callbacks.Checkpoint`.
+    """Returns the path of the latest checkpoint or delta in a folder.
 
-    Skips, with a warning, a checkpoint that lacks files or goes back to one that is not there.
-    `verify` reads the files, too.
+    Skips a checkpoint with missing files or a missing base, with a warning. `verify` also reads the
+    files.
 
     Args:
-        folder: Path of the folder.
+        folder: Path of the folder of `callbacks.Checkpoint`.
 
     Returns:
-        `pathlib.Path`, or `None` if there is none, or no such folder, as of
-        `tf.train.latest_checkpoint`.
+        `pathlib.Path`, or `None` if the folder is missing or has no checkpoint, as
+        `tf.train.latest_checkpoint` returns it.
     """
     folder = pathlib.Path(checks.local_path(folder, "folder"))
     saved = CheckpointFolder(folder, is_cleaned=False).list() if folder.is_dir() else []
@@ -105,18 +105,18 @@ def latest_checkpoint(folder):
         try:
             return WholeCheckpoint(each.path).folder
         except (CheckpointDamagedError, FileNotFoundError) as error:
-            warnings.warn(f"A checkpoint was passed over: {error}", stacklevel=2)
+            warnings.warn(f"A checkpoint was skipped: {error}", stacklevel=2)
     return None
 
 
 def checkpoint_at(path):
-    """Returns the folder of the checkpoint at a path, or of the latest one in a folder of them."""
+    """Returns the checkpoint at a path, or the latest one in a folder."""
     path = pathlib.Path(checks.local_path(path, "path")).resolve()
     return path if (path / MANIFEST).exists() else latest_checkpoint(path) or path
 
 
 def checkpoint_of_all_ranks(path):
-    """Returns what `checkpoint_at` returns on rank 0. All must call it."""
+    """Returns the result of `checkpoint_at` on rank 0. All ranks must call it."""
     with errors_on_all_ranks("checkpoint_at"):
         folder = pathlib.Path(checks.local_path(path, "path")).resolve()
         found = checkpoint_at(folder)
@@ -125,7 +125,7 @@ def checkpoint_of_all_ranks(path):
 
 
 def rank_folder(folder, rank):
-    """Returns the folder of what a rank has saved in a checkpoint."""
+    """Returns the folder of a rank's part in a checkpoint."""
     return folder / f"rank-{rank}"
 
 
@@ -145,6 +145,6 @@ def check_checkpoint(checkpoint, readers, verbose=True):
 
 
 def check_checkpoint_together(checkpoint, verbose=True):
-    """Checks all tables, of which each rank checks some. All must call it."""
+    """Checks all tables, divided over ranks. All ranks must call it."""
     with errors_on_all_ranks("check_checkpoint"):
         check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)

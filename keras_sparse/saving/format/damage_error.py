@@ -23,11 +23,11 @@ PARSER_ERRORS = (
 
 
 class CheckpointDamagedError(ValueError):
-    """A file of a checkpoint is missing, or its bytes are not those that were saved."""
+    """Raised if a file of a checkpoint is missing or differs from what was saved."""
 
 
 def check_types(parsed):
-    """Returns a dataclass that was made of JSON; raises TypeError if a field is of another type."""
+    """Returns a dataclass parsed from JSON; raises `TypeError` for a wrong field type."""
     for field in dataclasses.fields(parsed):
         value = getattr(parsed, field.name)
         if not _is_of(value, field.type):

@@ -4,12 +4,13 @@ import warnings
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """The names that a load by names has loaded, skipped, and left unused.
+    """Lists what a load by names has loaded, skipped, and left unused.
 
     Args:
-        loaded: Tuple of strings: the names of layers, tables and optimizers that are loaded.
-        skipped: Dict of reasons by the names of those that stay as they are, or in part.
-        unused: Tuple of strings: the names of what the file has beside.
+        loaded: Tuple of strings. Names of the loaded layers, tables and optimizers.
+        skipped: Dict from the names of layers, tables and optimizers that keep their values, at
+            least in part, to the reasons.
+        unused: Tuple of strings. Names in the file that the model does not use.
 
     Example:
     >>> print(LoadReport(("users",), {"city": "not in the file"}, ("country",)))
@@ -24,7 +25,7 @@ class LoadReport:
     unused: tuple[str, ...]
 
     def warn(self):
-        """Shows it as a warning, unless nothing was left out."""
+        """Shows the report as a warning if anything was skipped or left unused."""
         if self.skipped or self.unused:
             warnings.warn(str(self), stacklevel=4)
 

@@ -26,7 +26,7 @@ class _Load:
 
     def __init__(self):
         self.is_checked = False
-        self.damage = None  # what is wrong with one of its tables
+        self.damage = None  # the damage of one of its tables
         self.failures = {}  # `id` of a variable or of an unbuilt layer: why it was not loaded
 
 
@@ -34,28 +34,28 @@ _loads: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def load_table(table, store):
-    """Reads a table from the store that Keras gives a layer, in place of the rows there are.
+    """Replaces the rows of a table by those in the store of a layer.
 
-    All bytes are checked before the first table of the file changes: if one is damaged, none does.
-    (Of weights in several files that `model.load_weights` has not verified, each table is checked
-    by itself.)
-    Slots are restored if the table has the slots of the saved one, that is if an optimizer of the
-    same kind was built before; otherwise its rows get fresh ones. A lazy variant (`LazyAdam`)
-    takes over those of the rule itself (`Adam`), and the other way round. Waiting keys are restored
-    if the table has an admission filter of the saved one's kind, count and size. A static table
-    also takes the weights that a `keras.layers.Embedding` of its shape has saved. Bars show how far
-    checking and loading a table are, where that takes long.
+    Use it in `load_own_variables` of your own layer. All bytes of the file are checked before its
+    first table changes, so a damaged table leaves all unchanged. (If the weights are in several
+    files that `model.load_weights` has not verified, each table is checked separately.)
+
+    Slots are restored if an optimizer of the same kind was built on the table before; otherwise
+    rows get fresh slots. A lazy variant (`LazyAdam`) takes over the slots of its rule (`Adam`), and
+    the other way round. Waiting keys are restored if the table has an admission filter of the same
+    kind, count and size. A static table also takes the weights that a `keras.layers.Embedding` of
+    its shape has saved. Progress bars are shown if checking or loading takes long.
 
     Args:
-        table: `EmbeddingVariable` or `Table`. What has a part of a table takes that part of the
-            saved one.
-        store: What Keras hands to `load_own_variables`: `store[name]` gives an array.
+        table: `EmbeddingVariable` or `Table`. A variable that holds a part of a table takes that
+            part of the saved one.
+        store: The store that Keras passes to `load_own_variables`: `store[name]` returns an array.
 
     Raises:
-        ValueError: A table of the file is damaged, or this one is of another shape or kind.
+        ValueError: A table of the file is damaged, or `table` has another shape or kind.
     """
     variable = table_of(table).local
-    if isinstance(store, NamedStore):  # its rows come later
+    if isinstance(store, NamedStore):  # its rows are loaded later
         return
     if load_number(variable, store) or variable is None:
         return
@@ -64,7 +64,7 @@ def load_table(table, store):
 
 
 def refuse_table(layer, name, store):
-    """Raises RuntimeError if a file has a table for a layer that is not built, and so has none.
+    """Raises `RuntimeError` if a file has a table for an unbuilt layer.
 
     Args:
         layer: What Keras loads.
@@ -81,7 +81,7 @@ def refuse_table(layer, name, store):
 
 @contextlib.contextmanager
 def keeps_failure(owner, store):
-    """Raises the error of what is loaded again when that is tried again.
+    """Re-raises the first load error of `owner` if Keras retries.
 
     Keras asks again by other paths to the layer, where the file has nothing, and takes what
     does not fail then, or shows the last error.
@@ -112,8 +112,8 @@ def _load(variable, store, load):
     if not names:
         raise ValueError(
             f"The weights of '{variable.path}' must be in the file. Its layer was not built when "
-            "the file was saved, or this is a model of other layers. Build it after loading, or "
-            "load into a model that is built alike"
+            "the file was saved, or the model has other layers. Build the layer after loading, "
+            "or load into a model that is built in the same way"
         )
     if names == {"0"}:
         rows = _read_keras_weights(variable, store)
@@ -123,9 +123,9 @@ def _load(variable, store, load):
         return
     if "header" not in names:
         raise ValueError(
-            f"The weights of '{variable.path}' must be those of a table. A file that is in a "
-            "checkpoint is loaded with it: `keras_sparse.saving.load_checkpoint(model, folder)`. "
-            f"Received: datasets {sorted(names)}"
+            f"The weights of '{variable.path}' must be those of a table. Load a file inside a "
+            "checkpoint with the checkpoint: `keras_sparse.saving.load_checkpoint(model, "
+            f"folder)`. Received: datasets {sorted(names)}"
         )
     saved = _SavedInFile(variable.path, TableHeader.read(store), store)
     loader = TableLoader(variable, [saved])
@@ -138,20 +138,14 @@ def _load(variable, store, load):
     progress.close()
     if variable.is_dynamic and variable.part is None and variable.num_rows < saved.num_rows:
         raise ValueError(
-            f"The rows of '{variable.path}' must have a key each. An older version let ranks train "
-            "rows of their own for keys of other ranks: load a file saved before that. Received: "
-            f"{saved.num_rows} rows of {variable.num_rows} keys"
+            f"Each row of '{variable.path}' must have a unique key. An older version let ranks "
+            "train separate rows for keys of other ranks: load a file saved before that. "
+            f"Received: {saved.num_rows} rows of {variable.num_rows} keys"
         )
 
 
 class _SavedInFile(SavedTable):
-    """A table in a file of Keras, which always has all of it, in one part.
-
-    Args:
-        path: String. Name of the table.
-        header: `TableHeader`.
-        store: What Keras hands to `load_own_variables`.
-    """
+    """A whole table in one part, in a file of Keras."""
 
     def __init__(self, path, header, store):
         self.table = header
@@ -171,7 +165,7 @@ class _SavedInFile(SavedTable):
 
 
 def _is_verified(store):
-    """Returns whether `model.load_weights` has checked what this store reads."""
+    """Returns whether `model.load_weights` has checked the file of this store."""
     # Keras' store of a sharded save names its map, the one of a single file its file.
     file = getattr(store, "h5_file", None)
     path = getattr(store, "path", getattr(file, "filename", None))

@@ -22,20 +22,23 @@ from keras_sparse.utils import checks
 def load_weights(
     model, filepath, skip_mismatch=False, grow=False, objects_to_skip=None, verify=True
 ):
-    """Loads weights as `model.load_weights`, also into tables with more rows than the saved ones.
+    """Loads weights as `model.load_weights` does, also into larger tables.
 
     Args:
         model: Built `keras.Model`.
-        filepath: Path or URL of a `.weights.h5`, a `.weights.json` or a `.keras` file.
-        skip_mismatch: Boolean. Whether to load what file and model have in common, by names, and
-            to warn of the rest. Defaults to `False`.
-        grow: Boolean. Whether a table may have more rows than the saved one, or be a dynamic one
-            where that was static. Rows that were not saved are initial ones. Defaults to `False`.
-        objects_to_skip: Layers that are left as they are. Defaults to `None`.
+        filepath: Path or URL of a `.weights.h5`, `.weights.json` or `.keras` file.
+        skip_mismatch: Boolean. Whether to load by names what file and model have in common, with a
+            warning that lists the rest. Defaults to `False`.
+        grow: Boolean. Whether a table may have more rows than the saved one, or be dynamic if the
+            saved one was static. Rows that were not saved are initial rows. Defaults to `False`.
+        objects_to_skip: List of layers to leave unchanged. Defaults to `None`.
         verify: Boolean. Whether to read all tables once before one changes, so that a damaged file
-            leaves the model as it is. Without it each byte is read once, and checked then: a
-            damaged chunk is a ValueError that leaves the tables before it, and rows of its own,
-            loaded. Defaults to `True`.
+            leaves the model unchanged. If `False`, each byte is read once and checked then: a
+            damaged chunk raises `ValueError` after the tables before it, and rows of its own table,
+            were loaded. Defaults to `True`.
+
+    Raises:
+        ValueError: The file is damaged, or a table has another shape or kind than the saved one.
 
     Example:
     >>> import os, tempfile
@@ -54,12 +57,12 @@ def load_weights(
 
 
 def loading_whole(load_weights_only):
-    """Makes Keras load all of a file into a model with tables, or nothing.
+    """Wraps Keras' load function to load a file into a model wholly or not at all.
 
-    Keras loads layer by layer, and what it cannot load it finds when it comes to it: the tables
-    before are loaded then. So all tables are checked first. Then Keras loads the file once while
-    tables only see whether they could be loaded; if anything fails, all else gets back
-    what it had. Then it loads the file. Layers that have other places in the file, and all with
+    Keras loads layer by layer and finds a mismatch only when it reaches the layer, after tables
+    before it were loaded. So all tables are checked first. Then Keras loads the file once while
+    tables only check whether they could be loaded, and an error restores all other values. Then
+    Keras loads the file. Layers at other places in the file, and all layers with
     `skip_mismatch=True`, are loaded by their names.
     """
 
@@ -83,7 +86,7 @@ def loading_whole(load_weights_only):
 
 
 def _load_by_names(model, path, skip_mismatch, objects_to_skip):
-    """Loads a file by names where that is asked for, or needed; returns whether it did."""
+    """Loads a file by names if requested or needed, and returns whether it did."""
     with named_load(model, path, objects_to_skip) as named:
         if named is None or not named.is_needed(skip_mismatch, path):
             return False
@@ -122,15 +125,15 @@ def _load_by_order(load_weights_only, model, path, **options):
 
 
 def _go_back_to_update(model):
-    """Drops the started mean of dense variables, which a file may have: tables have none of it."""
+    """Drops the accumulated gradients of dense variables, which tables lack."""
     optimizer = getattr(model, "optimizer", None)
     steps, count = (1, 0) if optimizer is None else accumulation(optimizer)
     tables = [each for each in tables_of(model) if each.accumulated is not None]
     if count % steps or any(len(each.accumulated) for each in tables):  # of tables left out, too
         forget_started_mean(optimizer, tables)
         warnings.warn(
-            "Weights must be loaded between two updates, or a checkpoint be loaded, which has all "
-            "accumulated gradients. The gradients since the last update are dropped. "
-            f"Received: {count % steps} of {steps} steps accumulated",
+            "Weights must be loaded between two updates; a checkpoint also restores accumulated "
+            "gradients. The gradients since the last update are dropped. Received: "
+            f"{count % steps} of {steps} steps accumulated",
             stacklevel=6,  # who calls `model.load_weights`
         )

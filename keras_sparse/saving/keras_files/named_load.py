@@ -1,4 +1,4 @@
-"""Loads a model from a file by names, whatever else the model or the file has."""
+"""Loads the parts of a file that a model has, by names."""
 
 import collections
 import contextlib
@@ -29,7 +29,7 @@ _OF_TABLE = re.compile(
 
 @contextlib.contextmanager
 def named_load(model, path, objects_to_skip=None):
-    """Yields the `NamedLoad` of a model and a weights file, or `None` if that has no names."""
+    """Yields the `NamedLoad` of a model and a file, or `None` without names."""
     names = names_in(path)
     if not model.built or not any(names.values()):
         yield None
@@ -42,7 +42,7 @@ def named_load(model, path, objects_to_skip=None):
 
 @contextlib.contextmanager
 def explaining(model, path):
-    """While this is entered, a ValueError tells what the model and a file do not have in common."""
+    """Adds the differences between model and file to a `ValueError` raised inside."""
     try:
         yield
     except ValueError as error:
@@ -53,8 +53,8 @@ def explaining(model, path):
         if differences is None:
             raise
         raise ValueError(
-            "A file must be loaded into a model of the same layers. Use `skip_mismatch=True` to "
-            f"load by names what is in both. Received: {differences}\n{error}"
+            "A file must be loaded into a model with the same layers. Use `skip_mismatch=True` "
+            f"to load by names what is in both. Received: {differences}\n{error}"
         ) from error
 
 
@@ -238,7 +238,7 @@ class NamedLoad:
             report: What `load` has returned.
             path: Of the file, or of the checkpoint that it is in.
         """
-        # As Keras does, it takes what fits of an optimizer.
+        # As in Keras, the fitting variables of an optimizer are loaded.
         skipped = [p for p in self._skipped if not isinstance(self._saveables[p], _Optimizer)]
         if not skipped and not report.unused:
             return
@@ -250,12 +250,12 @@ class NamedLoad:
             parts = [renamed.get(part, part) for part in table.path.split("/")]
             kind, texts = "table", ("/".join(parts), table.path)
         rule = (
-            "A file must be loaded into a model whose layers come in the order of the saved one's, "
-            "or have the same names, as Keras finds them by their order; they would change places. "
-            "Use"
+            "A file must be loaded into a model whose layers have the saved order or the saved "
+            "names, because Keras would otherwise load them by order into the wrong places. Use"
         )
         mine, saved = self._given_names_at(place, place)
-        if mine not in self._saved_given_names and saved not in self._given_names:
+        is_table = None not in (mine, saved)
+        if is_table and mine not in self._saved_given_names and saved not in self._given_names:
             names = zip(mine.split("/"), saved.split("/"), strict=False)
             name = next((theirs for ours, theirs in names if ours != theirs), saved)
             rule = (
@@ -302,7 +302,7 @@ class NamedLoad:
         if probe.table is not None:
             names = [] if names == ["0"] else [n for n in names if not _OF_TABLE.fullmatch(n)]
         if set(names) != set(probe):
-            raise ValueError(f"it has variables {sorted(probe)}, and the file {sorted(names)}")
+            raise ValueError(f"it has variables {sorted(probe)}, and the file has {sorted(names)}")
         for name in names:
             find_dataset(store, name)  # refuses more bytes than the file has
             values[name] = store[name]
@@ -352,7 +352,7 @@ class NamedLoad:
         """Returns the number in the file of each variable of an optimizer, or `None`."""
         variables, saved = self._saveables[path].variables, saved_variable_names(store)
         if saved is None:
-            # In a file of an earlier version they go by their order, if all dense layers do.
+            # Files of earlier versions match by order, if all dense layers do.
             dense = [
                 each
                 for each, probe in self._probes.items()

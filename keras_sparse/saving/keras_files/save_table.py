@@ -18,16 +18,19 @@ from keras_sparse.utils.progress_bar import Progress
 
 
 def save_table(table, store):
-    """Writes a table, with its slots and waiting keys, into the store that Keras gives a layer.
+    """Writes a table with its slots and waiting keys to the store of a layer.
 
-    Rows that the table's eviction policy lets go are evicted before, unless its `at_save` is off.
-    The table is written in chunks, so that it takes no second copy in memory. Where that takes long
-    a bar shows how far it is: one for each table, as Keras saves layer by layer.
+    Use it in `save_own_variables` of your own layer. Rows that the table's eviction policy selects
+    are evicted first, unless its `at_save` is off. The table is written in chunks and needs no
+    second copy in memory. If writing takes long, a progress bar is shown for each table.
 
     Args:
-        table: `EmbeddingVariable` or `LocalTable`, or a `DistributedTable`, which all ranks must
-            save together and which is written whole by rank 0.
-        store: What Keras hands to `save_own_variables`: `store[name] = array`.
+        table: `EmbeddingVariable`, `LocalTable`, or `DistributedTable`. All ranks must save a
+            `DistributedTable` together, and rank 0 writes it as a whole.
+        store: The store that Keras passes to `save_own_variables`: `store[name] = array`.
+
+    Raises:
+        ValueError: `table` is a part of a table, which only its layer can save.
     """
     table = table_of(table)
     if isinstance(store, NamedStore):
@@ -46,8 +49,8 @@ def save_table(table, store):
         return
     if own.part is not None and not own.part.is_whole:
         raise ValueError(
-            "A part of a table must be saved by its layer, as files have whole tables. Received: "
-            f"variable '{own.path}' with {own.part}"
+            "A part of a table must be saved by its layer, because files hold whole tables. "
+            f"Received: variable '{own.path}' with {own.part}"
         )
     if not writes_nothing():
         description = own.describe()
@@ -55,7 +58,7 @@ def save_table(table, store):
 
 
 def _write_distributed(table, store):
-    """Rank 0 alone gets what it writes, and others must not wait for it if it cannot."""
+    """Writes the table on rank 0, and raises its error on all ranks."""
     description = table.describe()
     pieces, entries = _pieces(table, description), table.export_filter(MAX_ENTRIES)
     failure = None
@@ -71,7 +74,7 @@ def _write_distributed(table, store):
 
 
 def _go_through(pieces):
-    # An error of these is one on all ranks, which all go on from to what comes next.
+    # Their errors are raised on all ranks, which then continue together.
     with contextlib.suppress(Exception):
         for _ in pieces:
             pass
@@ -84,7 +87,7 @@ def _pieces(table, description):
 
 def _write(table, pieces, entries, store):
     writer = ChunkWriter(store, check_written)
-    # Right before the first piece: the ages of all are those of that moment.
+    # Right before the first chunk, because all ages refer to that moment.
     ages_clock = seconds_now() if table.metadata.ages == "seconds" else None
     progress = Progress(table.num_rows, "thousand rows", 1000)
     chunks, metadata = writer.put_rows(pieces, table.metadata.names, progress)

@@ -12,31 +12,35 @@ from keras_sparse.utils import checks
 
 
 def to_keras(model, default=0.0):
-    """Returns a model of Keras' own layers that predicts what this one does.
+    """Converts a model into one of Keras' own layers with the same predictions.
 
-    A static table becomes a `keras.layers.Embedding`, a dynamic one a `keras.layers.IntegerLookup`
-    of its keys before one, and pooling ops of `keras.ops`. Its `.keras` file is loaded by any
-    process with Keras and TensorFlow, and `export` of it writes what formats their converters know.
-    All rows are in memory, and those of keys without a row are one: an initial row for each
-    is what no layer of Keras can give.
+    A static table becomes a `keras.layers.Embedding`. A dynamic table becomes a
+    `keras.layers.IntegerLookup` of its keys before a `keras.layers.Embedding`, and pooling becomes
+    ops of `keras.ops`. Any process with Keras and TensorFlow loads the `.keras` file of the result,
+    and its `export` writes the formats that Keras' converters know. All rows are in memory. Keys
+    without a row share one row, because no layer of Keras can compute an initial row for each key.
 
     Args:
-        model: A built functional or sequential `keras.Model` with dense inputs. It stays as it is.
-        default: Float. What keys without a row read as, in all of their numbers. Defaults to 0.
+        model: Built functional or sequential `keras.Model` with dense inputs. It is not changed.
+        default: Float. Value of all elements of the row that keys without a row read as. The number
+            of an admission filter, or a constant initial row, takes precedence. Defaults to 0.
 
     Returns:
-        `keras.Model`, which is not compiled.
+        `keras.Model` that is not compiled.
 
     Raises:
-        NotImplementedError: The model has inputs or layers for which Keras has none: ragged or
-            sparse ids, All2All layers, layers of your own that have tables inside, or masks other
-            than those of `mask_zero` of a static table. `model.export` takes all of them.
+        TypeError: `model` is not a built functional or sequential model.
+        NotImplementedError: The model has inputs or layers without a counterpart in Keras: ragged
+            or sparse ids, All2All layers, your own layers with tables inside, or masks other than
+            that of `mask_zero=True` on a static table. `model.export` takes all of them. Also
+            raised on several ranks.
     """
     checks.number(default, "default")
     if size() > 1:
         raise NotImplementedError(
-            "`to_keras` must be called by one process, which has all rows. Save a checkpoint on "
-            f"all ranks, and load it in a process of its own. Received: {size()} ranks"
+            "`to_keras` must be called in a single process, which has all rows. Save a "
+            f"checkpoint on all ranks, and load it in a separate process. Received: {size()} "
+            "ranks"
         )
     if not isinstance(model, (keras.Sequential, keras.src.models.Functional)) or not model.built:
         raise TypeError(
@@ -47,9 +51,9 @@ def to_keras(model, default=0.0):
         getattr(each, "ragged", False) or getattr(each, "sparse", False) for each in model.inputs
     ):
         raise NotImplementedError(
-            "Inputs must be dense for a model of Keras' own layers. Give lists of ids as long as "
-            "each other, filled up with a `padding_id`, or use `model.export`. Received: model "
-            f"'{model.name}' with ragged or sparse inputs"
+            "Inputs must be dense for a model of Keras' own layers. Pad lists of ids to equal "
+            f"length with a `padding_id`, or use `model.export`. Received: model '{model.name}' "
+            "with ragged or sparse inputs"
         )
     if isinstance(model, keras.Sequential):
         model = keras.Model(model.inputs[0], model.outputs[0], name=model.name)
@@ -63,7 +67,7 @@ def to_keras(model, default=0.0):
 
 
 class _Converter:
-    """Makes a layer of Keras' own, or what is called as one, of each layer of a model."""
+    """Converts each layer of a model into a layer of Keras' own."""
 
     def __init__(self, default):
         self._default = default
@@ -88,9 +92,9 @@ class _Converter:
             return _PlainTables(layer, self._table)
         if _has_tables(layer):
             raise NotImplementedError(
-                "Layers with tables must be Embedding, DistributedEmbedding or GroupEmbedding for "
-                "a model of Keras' own layers. Use `model.export`, which takes any. Received: "
-                f"layer '{layer.name}' of type {type(layer).__name__}"
+                "Layers with tables must be Embedding, DistributedEmbedding or GroupEmbedding "
+                "for a model of Keras' own layers. Use `model.export`, which supports any "
+                f"layer. Received: layer '{layer.name}' of type {type(layer).__name__}"
             )
         copy = type(layer).from_config(layer.get_config())
         self._copies.append((layer, copy))
@@ -105,15 +109,15 @@ class _Converter:
         has_own_mask = layer.padding_id is not None or (layer.mask_zero and variable.is_dynamic)
         if layer.combiner is None and has_own_mask:
             raise NotImplementedError(
-                "A table without combiner must have no mask for a model of Keras' own layers, but "
-                "that of a static one with mask_zero=True: they mask places, not keys. Use "
-                f"`model.export`. Received: table '{name}' with mask_zero={layer.mask_zero}, "
-                f"padding_id={layer.padding_id}"
+                "A table without a combiner must have no mask for a model of Keras' own layers, "
+                "except a static one with mask_zero=True, because Keras' layers mask places "
+                f"instead of keys. Use `model.export`. Received: table '{name}' with "
+                f"mask_zero={layer.mask_zero}, padding_id={layer.padding_id}"
             )
         return PlainTable(layer, variable.table, name, self._default_of(variable.table))
 
     def _default_of(self, variable):
-        """Returns the number that keys without a row read as, the table's own if there is one."""
+        """Returns the default of keys without a row; the table's own takes precedence."""
         waiting = getattr(variable.admission, "default_value_no_permission", "initializer")
         if waiting != "initializer":
             return waiting
@@ -122,14 +126,14 @@ class _Converter:
 
 
 class _PlainTables:
-    """What a `DistributedEmbedding` does, of several `PlainTable`."""
+    """Replaces a `DistributedEmbedding` by several `PlainTable`s."""
 
     def __init__(self, layer, make_table):
         templates = layer.templates
         if any(each.supports_masking and each.combiner is None for each in templates.layers):
             raise NotImplementedError(
                 "Tables of one layer must not have masks for a model of Keras' own layers. Use "
-                f"`model.export`. Received: layer '{layer.name}' with one that has"
+                f"`model.export`. Received: layer '{layer.name}' with a masked table"
             )
         self._templates = templates
         self._mode = layer.output_mode

@@ -170,7 +170,7 @@ def test_spreads_by_rows_what_no_rank_could_hold():
 
 def test_says_when_thresholds_leave_no_plan():
     tables = [TableSpec("t0", 1000, 4), TableSpec("t1", 10**6, 4)]
-    words = "leave thresholds out, or give each rank more memory. Received: memory_budget=9000000"
+    words = "Leave thresholds out, or give each rank more memory. Received: memory_budget=9000000"
     with pytest.raises(ValueError, match=words):
         plan_placement(
             tables, 4, "auto", data_parallel_threshold=4 * 10**6, memory_budget=9 * 10**6

@@ -130,7 +130,7 @@ def test_hotness_has_a_number_for_each_input():
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"tables": []}, TypeError, "`tables` must be a list of TableSpec, and not empty"),
+        ({"tables": []}, TypeError, "`tables` must be a non-empty list of TableSpec"),
         ({"tables": ["users"]}, TypeError, r"must be TableSpec. Received: tables\[0\]='users'"),
         ({"tables": tables_of([[1, 1]]) * 2}, ValueError, r"'t0' of tables\[0\] and tables\[1\]"),
         ({"num_ranks": 0}, ValueError, "`num_ranks` must be above 0"),
@@ -138,7 +138,7 @@ def test_hotness_has_a_number_for_each_input():
         ({"column_slice_threshold": 0}, ValueError, "`column_slice_threshold` must be above 0"),
         ({"row_slice_threshold": 1.5}, TypeError, "`row_slice_threshold` must be an integer"),
         ({"data_parallel_threshold": -1}, ValueError, "`data_parallel_threshold` must be above 0"),
-        ({"input_table_map": 0}, TypeError, "`input_table_map` must be a list of the index"),
+        ({"input_table_map": 0}, TypeError, "`input_table_map` must be a list with the index"),
         ({"input_table_map": [0, 2]}, ValueError, r"from 0 to 1. Received: input_table_map\[1\]=2"),
         ({"input_table_map": [True]}, TypeError, r"`input_table_map\[0\]` must be an integer"),
         ({"memory_budget": "much"}, ValueError, "such as 16GB or 64GiB.* Received: .*'much'"),

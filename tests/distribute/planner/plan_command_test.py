@@ -207,18 +207,22 @@ def test_comes_back_from_its_config(hotness):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"name": 3}, TypeError, "`name` must be a string, and not empty. Received: name=3"),
-        ({"name": ""}, TypeError, "`name` must be a string, and not empty"),
+        ({"name": 3}, TypeError, "`name` must be a non-empty string. Received: name=3"),
+        ({"name": ""}, TypeError, "`name` must be a non-empty string"),
         ({"rows": 0}, ValueError, "`rows` must be above 0. Received: rows=0"),
         ({"rows": 1e6}, TypeError, "`rows` must be an integer"),
         ({"width": None}, TypeError, "`width` must be an integer"),
-        ({"rows": 2**50}, ValueError, "must have less than 9007199254740992 bytes"),
+        ({"rows": 2**50}, ValueError, "must take less than 9007199254740992 bytes"),
         ({"combiner": "max"}, ValueError, r"`combiner` must be one of \(None, 'sum'"),
         ({"hotness": -1}, ValueError, "`hotness` must not be below 0. Received: hotness=-1"),
         ({"hotness": [1, "2"]}, TypeError, r"`hotness\[1\]` must be a number"),
         ({"num_slots": -1}, ValueError, "`num_slots` must not be below 0"),
         ({"trainable": 1}, TypeError, "`trainable` must be True or False"),
-        ({"first_tier_bytes": 9}, ValueError, "is for dynamic tables.*rows=10, first_tier_bytes=9"),
+        (
+            {"first_tier_bytes": 9},
+            ValueError,
+            "must be None for a static table.*rows=10, first_tier_bytes=9",
+        ),
     ],
 )
 def test_refuses_what_is_no_table(arguments, error, words):

@@ -138,28 +138,31 @@ def changed(change):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "must be as `to_json` wrote it; make it anew. Received: JSONDecodeError"),
-        ("[]", r"must be of format 1; make the plan anew. Received: format=\[\]"),
-        (changed(lambda plan: plan.update(format=2)), "must be of format 1.*format=2"),
+        (
+            "{",
+            "must be text that `to_json` wrote. Create the plan again. Received: JSONDecodeError",
+        ),
+        ("[]", r"must have format 1. Create the plan again. Received: format=\[\]"),
+        (changed(lambda plan: plan.update(format=2)), "must have format 1.*format=2"),
         (changed(lambda plan: plan.pop("tables")), "Received: KeyError.*tables"),
         (changed(lambda plan: plan.update(ranks=3)), "Received: TypeError.*ranks"),
         (
             changed(lambda plan: plan["placements"][0]["slices"].pop()),
-            "slices of table 'users' must be all of its 16 columns, once, on ranks below 3",
+            "slices of table 'users' must cover each of its 16 columns once, on ranks below 3",
         ),
         (
             changed(lambda plan: plan["placements"][0]["slices"][0].__setitem__(0, 1)),
-            "slices of table 'users' must be",
+            "slices of table 'users' must cover",
         ),
         (
             changed(lambda plan: plan["placements"][0]["slices"][0].__setitem__(1, 1)),
-            "slices of table 'users' must be",
+            "slices of table 'users' must cover",
         ),
         (changed(lambda plan: plan["placements"][3]["slices"].pop()), "slices of table 'queries'"),
         (changed(lambda plan: plan.update(num_ranks=4)), "slices of table"),
         (changed(lambda plan: plan["placements"].pop()), "Received: 8 placements of 9 tables"),
         (changed(lambda plan: plan["placements"][1].update(kind="row")), "`kind` must be one of"),
-        (changed(lambda plan: plan["rank_tables"][0].pop()), "`rank_tables` must name the tables"),
+        (changed(lambda plan: plan["rank_tables"][0].pop()), "must list each table once for every"),
         (changed(lambda plan: plan["input_table_map"].append(9)), r"input_table_map\[9\]=9"),
     ],
 )

@@ -164,6 +164,6 @@ def test_a_config_of_indexes_keeps_its_rows_on_another_number_of_ranks():
 
 def test_a_config_of_indexes_that_the_ranks_do_not_divide_is_an_error():
     layer = All2AllDenseEmbedding(ksd.size() + 1, 2, 1, 1, use_hashtable=False)
-    words = rf"must be on a number of ranks that divides.*{ksd.size() + 1} rows"
+    words = rf"must run on a number of ranks that divides.*{ksd.size() + 1} rows"
     with pytest.raises(ValueError, match=words):
         All2AllDenseEmbedding.from_config({**layer.get_config(), "num_ranks": 1})

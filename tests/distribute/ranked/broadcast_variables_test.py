@@ -104,7 +104,7 @@ def test_refuses_what_is_no_variable_of_numbers():
         ksd.broadcast_variables([], ksd.size())
     with pytest.raises(TypeError, match="must be Keras or TensorFlow variables"):
         ksd.broadcast_variables([np.zeros(2)])
-    with pytest.raises(TypeError, match="must be of numbers"):
+    with pytest.raises(TypeError, match="must hold numbers"):
         ksd.broadcast_variables([tf.Variable("text")])
     with pytest.raises(RuntimeError, match=r"outside of a `tf\.function`"):
         tf.function(lambda: ksd.broadcast_variables([]))()

@@ -117,7 +117,7 @@ def test_begins_from_what_all_ranks_have_saved_elsewhere(folder):
     for is_done in (False, True):
         other, begins = make_model(seed=5), callback(folder / "b", begin_from=folder / "a")
         warns = is_done and ksd.rank() == 0
-        with pytest.warns(match="makes no step") if warns else contextlib.nullcontext():
+        with pytest.warns(match="returns without a step") if warns else contextlib.nullcontext():
             fit(other, 1, [begins])
         np.testing.assert_array_equal(rows_of(other), rows_of(whole))
     assert names(folder / "b") == ["step-000000008"]
@@ -136,7 +136,7 @@ def test_is_inspected_as_a_whole(folder, places):
     assert all(each["are_all_rows"] for each in found["tables"])
 
 
-@pytest.mark.filterwarnings("ignore:A checkpoint was put aside")
+@pytest.mark.filterwarnings("ignore:A checkpoint was renamed")
 def test_all_ranks_go_back_to_the_last_whole_checkpoint(folder):
     fit(make_model(), 2, [callback(folder)])
     if ksd.rank() == 0:

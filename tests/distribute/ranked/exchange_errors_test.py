@@ -126,7 +126,7 @@ def test_names_what_is_wrong_with_its_arguments():
         DistributedEmbedding([])
     with pytest.raises(TypeError, match="`embeddings` must hold embedding layers"):
         DistributedEmbedding([keras.layers.Dense(3)])
-    with pytest.raises(ValueError, match="`input_table_map` must name tables"):
+    with pytest.raises(ValueError, match="`input_table_map` must hold tables"):
         DistributedEmbedding([embedding(5, 2)], input_table_map=[1])
     with pytest.raises(TypeError, match="`input_table_map` must be a list for a list"):
         DistributedEmbedding([embedding(5, 2)], input_table_map={"a": 0})
@@ -140,7 +140,7 @@ def test_names_what_is_wrong_with_its_arguments():
     built.build()
     with pytest.raises(ValueError, match="`embeddings` must hold layers that are not built"):
         DistributedEmbedding([built])
-    with pytest.raises(ValueError, match="`inputs` must be a list with an entry an input, 1"):
+    with pytest.raises(ValueError, match="`inputs` must be a list with one entry per input, 1"):
         DistributedEmbedding([embedding(5, 2)])([tf.constant([1])] * 2)
     with pytest.raises(ValueError, match=r"`inputs` must be a dict with the keys \['user'\]"):
         DistributedEmbedding({"user": embedding(5, 2)})({"item": tf.constant([1])})
@@ -152,12 +152,12 @@ def test_names_what_is_wrong_with_whole_batches():
         DistributedEmbedding([table(5, 2)], dp_input=False, row_slice_threshold=1)
     with pytest.raises(ValueError, match="`strategy` must be one of"):
         DistributedEmbedding([table(5, 2)], dp_input=False, strategy="auto")
-    with pytest.raises(ValueError, match="A dynamic table is spread by rows"):
+    with pytest.raises(ValueError, match="A dynamic table is sharded by rows"):
         DistributedEmbedding([table(None, 2)], dp_input=False)
     layer = DistributedEmbedding([table(5, 8)], dp_input=False)
     if layer.own_inputs:
         if ksd.size() > 1:
-            with pytest.raises(ValueError, match="is not divisible by"):
+            with pytest.raises(ValueError, match="must be divisible by the number of ranks"):
                 layer([tf.zeros(ksd.size() + 1, tf.int64)])
-        with pytest.raises(ValueError, match="must give one vector a sample"):
+        with pytest.raises(ValueError, match="must give one vector per sample"):
             layer([tf.zeros((ksd.size(), 2), tf.int64)])

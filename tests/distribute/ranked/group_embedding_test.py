@@ -65,7 +65,7 @@ def test_a_model_of_a_scope_goes_on_from_a_file_as_if_never_stopped(mode, folder
 
 def test_localized_refuses_dynamic_tables_of_several_ranks():
     tables = {"items": Embedding(None, 4, "sum")}
-    with pytest.raises(ValueError, match=r"copies of a dynamic one.*dynamic table 'items'"):
+    with pytest.raises(ValueError, match=r"copies of a dynamic table.*dynamic table 'items'"):
         GroupEmbedding(tables, "localized")
 
 
@@ -79,7 +79,7 @@ def test_config_makes_the_same_layer(mode):
 
 
 def test_refuses_places_beside_localized_and_other_modes():
-    with pytest.raises(ValueError, match='`strategy` must not be given with `mode="localized"`'):
+    with pytest.raises(ValueError, match='`strategy` must be left out with `mode="localized"`'):
         GroupEmbedding(tables(), "localized", strategy="basic")
     with pytest.raises(ValueError, match="`mode` must be one of"):
         GroupEmbedding(tables(), "distributed")

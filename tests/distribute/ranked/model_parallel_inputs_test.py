@@ -74,9 +74,9 @@ def test_a_rank_that_trains_nothing_sends_its_gradients(trained, tape_in_functio
 
 def test_any_number_of_ranks_takes_the_same_inputs():
     layer = layer_of()
-    with pytest.raises(ValueError, match="must give one vector a sample"):
+    with pytest.raises(ValueError, match="must give one vector per sample"):
         layer(own_inputs(layer, tf.zeros((BATCH, 1), tf.int64)))
-    with pytest.raises(ValueError, match="must give one vector a sample"):
+    with pytest.raises(ValueError, match="must give one vector per sample"):
         layer(own_inputs(layer, tf.ragged.constant([[1]] * BATCH)))
 
 

@@ -106,7 +106,7 @@ def test_refuses_components_of_different_lengths():
     with pytest.raises(ValueError, match=r"\[rank \d of \d\] Every component .* axis of samples"):
         ksd.shard(dataset)
     known = tf.data.Dataset.from_tensors((tf.zeros(4), tf.zeros(3)))
-    with pytest.raises(ValueError, match="All components of a batch must have as many samples"):
+    with pytest.raises(ValueError, match="All components of a batch must have the same number"):
         ksd.shard(known)
     unknown = tf.data.Dataset.zip(
         tf.data.Dataset.range(12).batch(4), tf.data.Dataset.range(9).batch(3)

@@ -112,7 +112,7 @@ def test_what_does_not_go_on_is_refused_and_changes_nothing(tmp_path):
     train(trained, 2)
     save_delta(trained, tmp_path / "2")
 
-    def refused(model, path, error=ValueError, match="must go on from what the model was loaded"):
+    def refused(model, path, error=ValueError, match="must build on the state that the model"):
         before = content(model)
         with pytest.raises(error, match=match):
             apply_delta(model, path)
@@ -125,7 +125,7 @@ def test_what_does_not_go_on_is_refused_and_changes_nothing(tmp_path):
     refused(changed, tmp_path / "1")
     fresh_slots = loaded(tmp_path / "first", compiled=False)
     fresh_slots.compile(keras_sparse.optimizers.Adagrad(0.05), loss="mse")
-    with pytest.raises(ValueError, match="must go on from"):
+    with pytest.raises(ValueError, match="must build on"):
         apply_delta(fresh_slots, tmp_path / "1")
     by_hand = loaded(tmp_path / "first")
     tables(by_hand)[0].import_(np.array([1]), np.ones((1, 4)))
@@ -210,7 +210,7 @@ def test_a_table_with_slots_of_its_own_that_keeps_ages_is_refused(tmp_path):
     other = make_kept(Adagrad(0.05, epsilon=1e-3), KEPT["steps"])
     load_checkpoint(other, tmp_path / "first")
     trained.train_on_batch(IDS[:3], np.ones(3))
-    with pytest.raises(ValueError, match="must go on from"):
+    with pytest.raises(ValueError, match="must build on"):
         apply_delta(other, save_delta(trained, tmp_path / "1"))
 
 

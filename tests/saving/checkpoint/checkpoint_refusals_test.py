@@ -51,7 +51,7 @@ def test_a_delta_needs_a_checkpoint(model, tmp_path):
         save_delta(model, tmp_path / "delta")
     path = save_checkpoint(model, tmp_path / "saved")
     delta = save_delta(model, tmp_path / "delta")
-    for gone, words in ((path, "with all that it goes back to"), (delta, "that is still there")):
+    for gone, words in ((path, "with all its bases"), (delta, "that still exists")):
         shutil.rmtree(gone)
         with pytest.raises(RuntimeError, match=words):
             save_delta(model, tmp_path / "next")

@@ -188,7 +188,7 @@ def test_refuses_a_file_with_two_rows_of_a_key():
     pieces = list(saved.table.export_pieces(10))
     saved.table.export_pieces = lambda _: iter([*pieces, pieces[0].of_rows(slice(1, 3))])
     save_table(saved, store)
-    with pytest.raises(ValueError, match=r"must have a key each.*Received: 7 rows of 5 keys"):
+    with pytest.raises(ValueError, match=r"must have a unique key.*Received: 7 rows of 5 keys"):
         load_table(table(), store)
 
 
