@@ -213,7 +213,7 @@ class Checkpoint(keras.callbacks.Callback):
             info = self._load(self.begin_from)
             self._checkpoint_step = self._step()
             if self.verbose and rank() == 0:
-                print(f"Beginning from {info.path}")
+                print(f"Starting from {info.path}")
 
     def _is_ahead(self, saved):
         """Returns whether a `SavedStep` has more steps than the model."""
@@ -279,7 +279,7 @@ class Checkpoint(keras.callbacks.Callback):
             )
         elif self.verbose and rank() == 0:
             place = f"epoch {self._epoch + 1}, batch {self._batch + 1}"
-            print(f"Going on from {last.path.name}, {place}")
+            print(f"Resuming from {last.path.name}, {place}")
 
     def _go_to(self, training):
         self._epoch, self._batch = training.get("epoch", 0), training.get("batch", 0)

@@ -231,7 +231,7 @@ def _check_same_kind(inputs, weights):
     same = all(isinstance(inputs, kind) == isinstance(weights, kind) for kind in kinds)
     if not same or not inputs.shape.is_compatible_with(weights.shape):
         raise ValueError(
-            "`weights` must have the structure of `inputs`, one weight an id. Received: inputs "
+            "`weights` must have the structure of `inputs`, one weight per id. Received: inputs "
             f"{type(inputs).__name__} of shape {inputs.shape}, weights {type(weights).__name__} of "
             f"shape {weights.shape}"
         )

@@ -1,6 +1,6 @@
 """Loads the native ops; one Python function, and the gradient, of each op of tables.
 
-All take lists: one element a table. Our other folders reach them as `native.NAME`; users reach
+All take lists: one element per table. Our other folders reach them as `native.NAME`; users reach
 those in `keras_sparse.ops`.
 """
 

@@ -58,7 +58,7 @@ def boolean(value, name):
 
 
 def real(value, name, kinds="a number"):
-    """Returns `value` as a float; raises unless it is a number that a float can be.
+    """Returns `value` as a float; raises unless it is a number in the range of a float.
 
     Args:
         kinds: String. All that a caller takes, for the error. Defaults to `"a number"`.
@@ -69,7 +69,7 @@ def real(value, name, kinds="a number"):
         return float(value)
     except OverflowError:
         raise ValueError(
-            f"`{name}` must be a number that a float can be, below 1.8e308. Received: a larger "
+            f"`{name}` must be in the range of a float, below 1.8e308. Received: a larger "
             f"{type(value).__name__}"
         ) from None
 
@@ -84,7 +84,9 @@ def number(value, name):
 def float32_number(value, name):
     """Returns `value` as a float; raises unless it is a number in the range of float32."""
     if abs(number(value, name)) > _GREATEST_FLOAT32:
-        raise ValueError(f"`{name}` must be a number that float32 has. Received: {name}={value}")
+        raise ValueError(
+            f"`{name}` must be in the range of float32, up to 3.4e38. Received: {name}={value}"
+        )
     return float(value)
 
 
@@ -164,7 +166,8 @@ def path(value, name):
         )
     if not os.fsdecode(value):
         raise ValueError(
-            f"`{name}` must be a path; the folder that one is in is '.'. Received: {name}={value!r}"
+            f"`{name}` must be a path that is not empty. Give '.' for the current folder. "
+            f"Received: {name}={value!r}"
         )
     return os.path.expanduser(os.fsdecode(value))
 
@@ -191,7 +194,7 @@ def regular_file(path):
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise ValueError(
-            "A file to read must be a regular one, and no folder, pipe, socket or device. "
+            "A file to read must be a regular file, not a folder, pipe, socket or device. "
             f"Received: {path} with mode {stat.filemode(mode)}"
         )
     return path
@@ -210,7 +213,7 @@ def folder(value, name):
         there = there.parent
     if os.path.isfile(there) and not is_url(folder_path):
         raise NotADirectoryError(
-            f"`{name}` must be a folder, or one that can be made. Received: {name}={value!r}, "
+            f"`{name}` must be a folder that exists or can be made. Received: {name}={value!r}, "
             f"where '{there}' is a file"
         )
     return folder_path
@@ -221,4 +224,4 @@ def same_length(lists):
     lengths = {name: len(a_list) for name, a_list in lists.items()}
     if len(set(lengths.values())) > 1:
         names = ", ".join(f"`{name}`" for name in lists)
-        raise ValueError(f"{names} must have one element a table. Received: lengths {lengths}")
+        raise ValueError(f"{names} must have one element per table. Received: lengths {lengths}")

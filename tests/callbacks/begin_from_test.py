@@ -53,7 +53,7 @@ def test_each_day_goes_on_with_the_model_of_the_day_before(kills, tmp_path, caps
                 fit(make_model(), day, [make(begin_from=before), Kill(kill)])
         fit(model := make_model(), day, [make(begin_from=before)])
         assert content(model) == content(expected)
-        counts.append(capsys.readouterr().out.count("Beginning from"))
+        counts.append(capsys.readouterr().out.count("Starting from"))
     num_begun = 1 + kills.count(1)  # nothing was saved then
     assert counts == [0, *[num_begun] * (days - 1)]
     with pytest.warns(match=f"begin_from='.*{days - 1}'"):

@@ -67,7 +67,7 @@ def test_one_host_goes_on_where_another_is_lost(hosts, is_silent, tmp_path):
     printed, _ = training.communicate(timeout=SECONDS_UNTIL_NOTICED)
     assert training.returncode != 0, printed
     on_one, printed = train(hosts, tmp_path / "run", 60, on=["alpha"])
-    assert re.search("Going on from step-0000000[2-9]0, epoch", printed)
+    assert re.search("Resuming from step-0000000[2-9]0, epoch", printed)
     never_lost, _ = train(hosts, tmp_path / "whole", 60, on=["alpha"])
     assert on_one == pytest.approx(never_lost, abs=1e-5)
 
@@ -91,6 +91,6 @@ def test_a_copied_folder_goes_on_on_both(hosts, tmp_path):
         assert hosts.run("cp", "-a", tmp_path / "run", f"{LOCAL_DISK}/run", host=host)[0] == 0
     subprocess.run(["rm", "-r", tmp_path / "run"], check=True)
     status, printed = hosts.run(*hosts.horovodrun(SCRIPT, f"{LOCAL_DISK}/run", 40))
-    assert "Going on from step-000000020, epoch 3" in printed
+    assert "Resuming from step-000000020, epoch 3" in printed
     assert status != 0
     assert "All ranks must see the folder of a checkpoint" in printed

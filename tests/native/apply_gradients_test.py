@@ -158,7 +158,7 @@ def test_gradients_have_no_place_at_the_table_of_a_variable(call):
 def test_erases_only_where_each_table_has_its_keys():
     table = EmbeddingVariable(None, 2)
     table.import_([3, 4, 5], tf.zeros((3, 2)))
-    with pytest.raises(ValueError, match=r"one element a table.*'variables': 1, 'keys': 2"):
+    with pytest.raises(ValueError, match=r"one element per table.*'variables': 1, 'keys': 2"):
         native.erase_rows([table], [3, 4])
     native.erase_rows([table], [[3, 4]])
     assert table.num_rows == 1

@@ -131,7 +131,7 @@ IDS, BAG, INVALID = [int64([1, 2])], [int64([0, 2])], tf.errors.InvalidArgumentE
             (([tf.cast([1], each)],), TypeError, f"tf.int64.*Received: ids of dtype {each}")
             for each in ("int32", "uint64", "float32")
         ],
-        (([],), ValueError, "`variables`, `ids` must have one element a table"),
+        (([],), ValueError, "`variables`, `ids` must have one element per table"),
         *[((IDS, [int64(each)]), INVALID, "row_splits") for each in ([0, 3], [1, 2], [0, 2, 1, 2])],
         (
             (IDS, BAG, [tf.zeros((0,))]),

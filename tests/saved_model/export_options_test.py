@@ -148,7 +148,7 @@ def test_static_tables_have_all_rows_and_each_dynamic_one_its_most_recent(tmp_pa
         ({"rows": 5}, ValueError, "Received: rows=5"),
         ({"rows": "most_recent:-1"}, ValueError, "an integer N above 0"),
         ({"default": np.nan}, ValueError, "`default` must be finite"),
-        ({"default": -1e39}, ValueError, "`default` must be a number that float32 has"),
+        ({"default": -1e39}, ValueError, "`default` must be in the range of float32, up to 3.4e38"),
         ({"default": "initializer"}, TypeError, "`default` must be a number"),
     ],
 )

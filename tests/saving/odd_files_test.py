@@ -203,11 +203,11 @@ def test_a_pipe_with_the_name_of_a_partial_folder_stays(tmp_path):
 def test_other_files_to_read_must_be_files_too(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    with pytest.raises(ValueError, match="A file to read must be a regular one"):
+    with pytest.raises(ValueError, match="A file to read must be a regular file"):
         read_tables(path, 0)
     layer = keras_sparse.layers.DistributedEmbedding([keras.layers.Embedding(4, 2)])
     layer([np.array([1])])
-    with pytest.raises(ValueError, match="A file to read must be a regular one"):
+    with pytest.raises(ValueError, match="A file to read must be a regular file"):
         layer.set_weights([path])
     nested(deep := tmp_path / "deep.json")
     with pytest.raises(ValueError, match="Tables must be JSON"):

@@ -272,7 +272,7 @@ REFUSED = [
     (CounterFilter, (2**32,), ValueError, "`filter_freq` must be at most 4294967295"),
     (CounterFilter, (2, 0.0, "ids"), ValueError, "`count` must be one of"),
     (CounterFilter, (2, "zeros"), ValueError, f'`{NO_PERMISSION}` must be a number or "initial'),
-    (CounterFilter, (2, 1e40), ValueError, f"`{NO_PERMISSION}` must be a number that float32 has"),
+    (CounterFilter, (2, 1e40), ValueError, f"`{NO_PERMISSION}` must be in the range of float32"),
     (CounterFilter, (2, float("nan")), ValueError, f"`{NO_PERMISSION}` must be finite"),
     (ProbabilityFilter, (0,), ValueError, "`p` must be above 0 and at most 1"),
     (ProbabilityFilter, (1.5,), ValueError, "`p` must be above 0 and at most 1"),

@@ -182,7 +182,7 @@ BAD = [
     (lambda t: t.assign(np.zeros((1, 2)), slots={}), ValueError, "must be given with `rows`"),
     (lambda t: t.assign(np.zeros((1, 2))), NotImplementedError, "A dynamic table cannot be assig"),
     (lambda t: tf.function(lambda: t.find([1]))(), RuntimeError, "outside of a `tf.function`"),
-    (lambda t: native.read_rows([t], [[1], [2]]), ValueError, "one element a table"),
+    (lambda t: native.read_rows([t], [[1], [2]]), ValueError, "one element per table"),
 ]
 
 

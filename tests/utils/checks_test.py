@@ -74,7 +74,7 @@ def test_a_choice_is_named_with_what_is_allowed():
 
 def test_lists_of_other_lengths_are_named():
     checks.same_length({"ids": [1, 2], "weights": [3, 4]})
-    with pytest.raises(ValueError, match=r"`ids`, `weights` must have one element a table.*2.*1"):
+    with pytest.raises(ValueError, match=r"`ids`, `weights` must have one element per table.*2.*1"):
         checks.same_length({"ids": [1, 2], "weights": [3]})
 
 

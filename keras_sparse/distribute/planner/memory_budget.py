@@ -22,11 +22,11 @@ def check_budget(plan):
     parts = [(_part(plan, i, rank), plan.tables[i].name) for i in plan.tables_of(rank)]
     its_bytes, name = max(parts, key=lambda part: part[0])
     raise ValueError(
-        f"`memory_budget` must hold what a rank has: with strategy '{plan.strategy}' rank {rank} "
-        f"would have {bytes_text(int(plan.rank_bytes[rank]))}, of which {bytes_text(its_bytes)} "
-        f"are of table '{name}'. Take strategy='auto', which looks for a plan that fits; or spread "
-        "large tables: column_slice_threshold by columns, row_slice_threshold by rows. Received: "
-        f"memory_budget={plan.memory_budget}"
+        f"`memory_budget` must be enough for each rank: with strategy '{plan.strategy}' "
+        f"rank {rank} would have {bytes_text(int(plan.rank_bytes[rank]))}, of which "
+        f"{bytes_text(its_bytes)} are of table '{name}'. Take strategy='auto', which "
+        "looks for a plan that fits; or spread large tables: column_slice_threshold by columns, "
+        f"row_slice_threshold by rows. Received: memory_budget={plan.memory_budget}"
     )
 
 
@@ -45,7 +45,7 @@ def refuse_impossible(tables, num_ranks, memory_budget):
     enough = ranks_that_do(tables, memory_budget)
     more = "" if enough is None else f"{enough} ranks, or "
     raise ValueError(
-        f"`memory_budget` of all ranks must hold all tables: {total}{largest_of}, more "
+        f"`memory_budget` of all ranks together must hold all tables: {total}{largest_of}, more "
         f"than {num_ranks} x {bytes_text(memory_budget)}. Take {more}a memory_budget of "
         f"{spread}, {bytes_text(spread)}. Received: memory_budget={memory_budget}, "
         f"num_ranks={num_ranks}"

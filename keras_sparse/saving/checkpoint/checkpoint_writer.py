@@ -123,7 +123,7 @@ def _check_complete(model, tables):
             raise ValueError(
                 "A layer of your own must save its tables: give it `save_own_variables` and "
                 "`load_own_variables` that call `keras_sparse.saving.save_table` and `load_table`. "
-                f"Received: variable '{variable.path}', which its layer has not saved"
+                f"Received: variable '{variable.path}', which its layer does not save"
             )
 
 

@@ -99,7 +99,7 @@ REGISTER_OP("KerasSparseCompact")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
-static absl::Status ComputeCompact(tf::OpKernelContext* ctx, const TableList& tables) {
+static absl::Status ComputeCompact(tf::OpKernelContext* /*ctx*/, const TableList& tables) {
   for (size_t i = 0; i < tables.size(); ++i) {
     TF_RETURN_IF_ERROR(ToTf(CompactTiers(*tables[i])));
   }

@@ -164,9 +164,9 @@ def test_says_which_table_is_too_large_and_what_would_do(strategy):
     with pytest.raises(ValueError, match="must hold all tables") as caught:
         plan_placement([USERS], 4, strategy, memory_budget="2GB")
     assert str(caught.value) == (
-        "`memory_budget` of all ranks must hold all tables: table 'users' has 12.0 GB with its "
-        "slots, more than 4 x 2.00 GB. Take 6 ranks, or a memory_budget of 3000000000, 3.00 GB. "
-        "Received: memory_budget=2000000000, num_ranks=4"
+        "`memory_budget` of all ranks together must hold all tables: table 'users' has 12.0 GB "
+        "with its slots, more than 4 x 2.00 GB. Take 6 ranks, or a memory_budget of 3000000000, "
+        "3.00 GB. Received: memory_budget=2000000000, num_ranks=4"
     )
     plan_placement([USERS], 6, "auto", memory_budget="2GB")
     plan_placement([USERS], 4, "auto", memory_budget=3_000_000_000)
