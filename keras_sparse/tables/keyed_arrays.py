@@ -60,6 +60,12 @@ def as_records(num_keys, rows, slots, layout):
     if slots is not None:
         if not isinstance(slots, dict) or set(slots) != set(layout.slot_widths):
             got = sorted(slots) if isinstance(slots, dict) else type(slots).__name__
+            if not layout.slot_widths:
+                raise ValueError(
+                    "`slots` must be `None` for a table whose optimizer has no slots, or is not "
+                    "built. Build it first: `optimizer.build(model.trainable_variables)`. "
+                    f"Received: {got}"
+                )
             raise ValueError(
                 "`slots` must be a dict with all slots of the table's optimizer, "
                 f"{sorted(layout.slot_widths)}, or `None` for rows alone. Received: {got}"

@@ -140,6 +140,9 @@ def test_a_slot_of_one_float_a_row_is_one():
     assert slots["row_accumulator"].shape == (2, 1)
     table.assign([8], [[1, 2]], {"row_accumulator": slots["row_accumulator"][:1]})
     assert table.find([8]).slots["row_accumulator"] == slots["row_accumulator"][0]
+    without_slots, _ = trained(None, keras_sparse.optimizers.SGD(0.1))
+    with pytest.raises(ValueError, match=r"Build it first: .*Received: \['row_accumulator'\]"):
+        without_slots.assign([8], [[1, 2]], slots)
 
 
 @pytest.mark.parametrize("kind", [CounterFilter(3), CBFFilter(3, 300, 0.1)], ids=type)

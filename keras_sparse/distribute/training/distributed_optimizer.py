@@ -159,6 +159,9 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
 
     # Delegated to the inner optimizer.
 
+    def __getitem__(self, key):
+        return self.inner_optimizer[key]
+
     @property
     def variables(self):
         return self.inner_optimizer.variables

@@ -47,8 +47,9 @@ def refuse_part_of_row(optimizer, variable):
     if part is not None and part.num_columns < part.output_dim:
         raise NotImplementedError(
             f"{optimizer} keeps one number for a whole row, so the columns of a row must not be "
-            "on several ranks. Shard the table by rows (`row_slice_threshold`), keep its "
-            "columns together (`column_slice_threshold`), or use another optimizer. Received: "
+            "on several ranks. Shard the table by rows (`row_slice_threshold=1` for all tables), "
+            "keep it whole (`column_slice_threshold=10**15` with another strategy than 'auto'), or "
+            "use another optimizer. Received: "
             f"table '{part.table}', of which this rank has {part.num_columns} of "
             f"{part.output_dim} columns"
         )

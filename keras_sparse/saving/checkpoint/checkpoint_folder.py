@@ -70,6 +70,15 @@ class CheckpointFolder:
             if match and (path / MANIFEST).exists()
         )
 
+    def files(self):
+        """Returns a set of path, size and time of change of each file in the folder."""
+        found = set()
+        for path in self.path.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                stat = path.stat()
+                found.add((path, stat.st_size, stat.st_mtime_ns))
+        return found
+
     def check_seen(self, saved):
         """Raises FileNotFoundError unless each `SavedStep` that another rank has found is here.
 

@@ -19,14 +19,15 @@ def follow(model, folder, every=60.0, lock=None, verbose=False):
 
     The latest checkpoint or delta is loaded before the function returns. Then a thread looks for
     later ones, reads the changes and updates the model in place, as `apply_delta` does. A state is
-    loaded as a whole in two cases: a checkpoint wrote all rows anew because most of them had
+    loaded as a whole in two cases: a checkpoint wrote a table anew because most of its rows had
     changed, or the optimizer of the training moves rows without a gradient and the model is not
     compiled with it. Pass a `lock` for these cases, because lookups meanwhile would miss rows.
 
-    A damaged checkpoint is skipped with a warning, and one that the training removes meanwhile is
-    skipped silently: the model keeps its state until a later one is whole. Let the training keep
-    some checkpoints (`Checkpoint(..., keep=3)`), so that none is removed while it is loaded as a
-    whole. Tables that were loaded with `grow=True` cannot follow.
+    A damaged checkpoint is skipped with a warning, and read again once files in the folder have
+    changed. One that the training removes meanwhile is skipped silently: the model keeps its state
+    until a later one is whole. Let the training keep some checkpoints (`Checkpoint(..., keep=3)`),
+    so that none is removed while it is loaded as a whole. Tables that were loaded with `grow=True`
+    cannot follow.
 
     To follow another folder, such as that of the next day, stop the follower and call this function
     again with the same model. It reads the changes, or loads the whole state.
@@ -88,7 +89,7 @@ class Follower:
         self._model = model
         self._lock = lock or contextlib.nullcontext()
         self._verbose = verbose
-        self._passed_by: set = set()
+        self._damaged: dict = {}  # by path: the files of the folder when it was read
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keras_sparse follow", daemon=True)
         self._id = None  # of the manifest of the model's state
@@ -114,13 +115,14 @@ class Follower:
 
     def look(self):
         """Looks for a later state once and returns whether the model was updated."""
+        files = self._folder.files()
         found = self._folder.list()
         for saved in reversed(found):
             # A training that returned to an earlier step has its last state there.
             is_last = saved is found[-1]
             if self.step is not None and saved.step < self.step and not is_last:
                 return False
-            if saved.path in self._passed_by:
+            if self._damaged.get(saved.path) == files:  # else a copy may have gone on
                 continue
             try:
                 manifest_id = Manifest.read(saved.path).id
@@ -130,8 +132,9 @@ class Follower:
             except FileNotFoundError:  # it or its base was removed since it was listed
                 continue
             except CheckpointDamagedError as error:
-                self._passed_by.add(saved.path)
-                warnings.warn(f"A damaged checkpoint was skipped: {error}", stacklevel=2)
+                if saved.path not in self._damaged:
+                    warnings.warn(f"A damaged checkpoint was skipped: {error}", stacklevel=2)
+                self._damaged[saved.path] = files
                 continue
             self._id, self.step, self.path = manifest_id, saved.step, saved.path
             return True

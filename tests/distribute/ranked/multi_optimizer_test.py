@@ -101,6 +101,7 @@ def test_a_checkpoint_of_ranks_goes_on(folder):
     for model in models:
         train(model, *map(mine, make_data()))
         assert {int(each.iterations) for each in model.optimizer.optimizers} == {2 * NUM_STEPS}
+        assert model.optimizer["others"] is model.optimizer.inner_optimizer["others"]
     assert_close(*map(values_of, models))
 
 

@@ -68,6 +68,9 @@ def test_passes_by_what_is_damaged(tmp_path):
         assert not follower.look()
     assert not follower.look()  # said once
     assert content(followed) == before
+    file.write_bytes(content_of_file)  # as a copy does that goes on
+    assert follower.look()
+    assert content(followed) == content(trained)
     load_checkpoint(trained, tmp_path / "step-000000001")
     for number in range(2):
         train(trained, number)
