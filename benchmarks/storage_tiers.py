@@ -41,8 +41,8 @@ CASES = [
     ("DRAM_LEVELDB", 0.1, False),
     ("DRAM_SSDHASH", 0.1, True),
 ]
-HEAD = ["tiers", "first tier holds", "page cache", "step", "rounds", "to DRAM", "records read"]
-HEAD += ["raw reads a second", "step to floor"]
+HEAD = ["tiers", "first tier holds", "page cache", "step", "rounds", "to memory alone"]
+HEAD += ["records read", "raw reads a second", "step to floor"]
 WARM_STEPS, STEPS = 60, 40
 DEPTH = 32
 READS = 200_000
