@@ -249,7 +249,7 @@ def test_memory_alone_is_one_tier():
         ({"log_dir": 3}, TypeError, "`log_dir` must be a path: .*3 of type int"),
         ({"verbose": 2}, ValueError, r"`verbose` must be one of .*verbose=2"),
         ({"counters": 1}, TypeError, "`counters` must be "),
-        ({"log_dir": ""}, ValueError, "`log_dir` must be a path; "),
+        ({"log_dir": ""}, ValueError, "`log_dir` must be a path that is not empty"),
         ({"log_dir": __file__}, NotADirectoryError, "`log_dir` must be a folder"),
     ],
 )

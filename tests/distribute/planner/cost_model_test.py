@@ -153,7 +153,7 @@ def test_the_command_takes_several_numbers(tmp_path, capsys):
     printed = capsys.readouterr().out
     plans = [plan_placement([TABLE], n, "auto", memory_budget="80MB") for n in (2, 4)]
     assert printed.startswith(scaling_text(scaling_of(plans)))
-    assert "No plan for 1 ranks: `memory_budget` of all ranks must hold" in printed
+    assert "No plan for 1 ranks: `memory_budget` of all ranks together must hold" in printed
     assert main([*command, "--strategy", "auto", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["plans"] == scaling_of(plans)

@@ -69,7 +69,7 @@ def test_a_plan_that_cannot_be_is_an_error_of_one_line(tables, capsys):
     assert main(["plan", "--tables", str(tables), "--ranks", "2", "--memory-budget", "1MB"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "error: `memory_budget` of all ranks must hold" in printed.err
+    assert "error: `memory_budget` of all ranks together must hold" in printed.err
     assert "Take 7 ranks, or a memory_budget of" in printed.err
     assert len(printed.err.splitlines()) == 1
 
