@@ -102,7 +102,7 @@ def _summaries_of_checkpoint(path):
     progress = Progress(checkpoint.num_records(), "thousand records read", 1000)  # at most
     for parts in checkpoint.tables:
         first = parts[0].part
-        # Of a table cut by columns those of the first slice, whose norms are then of these alone.
+        # A table cut by columns shows its first slice: norms are those of its columns alone.
         parts = [each for each in parts if each.part.first_column == first.first_column]
         summary = RowSummary(first.num_columns)
         sizes: dict[str, int] = {}

@@ -133,7 +133,11 @@ def test_all_ranks_refuse_what_one_does():
         (lambda: layer.assign([3, 30], np.zeros((2, 6)), table="films"), ValueError, r"\[0, 30\)"),
         (lambda: layer.erase([3], table="films"), NotImplementedError, "from a dynamic table"),
         (lambda: layer.assign([3], [[1]], table="users"), ValueError, "`rows` must be numbers of"),
-        (lambda: layer.assign([3], np.zeros((1, 4)), 5, table="users"), ValueError, "`slots` must"),
+        (
+            lambda: layer.assign([3], np.zeros((1, 4)), 5, table="users"),
+            ValueError,
+            "`slots` must be `None` for a table .* Received: int",
+        ),
         (lambda: layer.find([0.5], table="users"), TypeError, "`keys` must be one list"),
     ]
     if ksd.size() > 1:
