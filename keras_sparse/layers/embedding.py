@@ -86,8 +86,17 @@ class Embedding(TableLayer):
             in which each row had a gradient. `export(with_frequencies=True)` and
             `keras_sparse.serving.export_options(rows="most_used:N")` need these counts. `LfuEvict`
             counts without this option. Defaults to `False`.
+        row_dtype: `"float32"`, `"bfloat16"` or `"float16"`. The dtype in which rows are stored, in
+            all tiers, between ranks and in files. Updates compute in float32. Defaults to
+            `"float32"`.
+        slot_dtype: `"float32"` or `"bfloat16"`. Likewise for the optimizer's slots with one float
+            per element; slots with one float per row stay float32. Defaults to `"float32"`.
+        rounding: `"stochastic"` or `"nearest"`. How updates round to these dtypes. Stochastic
+            rounding draws its random bits from the table's seed, the id, the step and the column,
+            so that a run is reproducible; rounding to the nearest loses updates smaller than half a
+            bit of the row. Defaults to `"stochastic"`.
         **kwargs: `name`, `dtype`, `trainable` and `activity_regularizer` of `keras.layers.Layer`.
-            Rows are float32, and outputs have the compute dtype of the dtype policy. Other options
+            Outputs have the compute dtype of the dtype policy. Other options
             of `keras.layers.Embedding` are accepted, so that its config loads, but must be off.
 
     Call arguments:
@@ -124,6 +133,9 @@ class Embedding(TableLayer):
         max_rows=None,
         padding_id=None,
         frequency=False,
+        row_dtype="float32",
+        slot_dtype="float32",
+        rounding="stochastic",
         **kwargs,
     ):
         super().__init__(**without_unsupported_arguments(kwargs))
@@ -138,6 +150,9 @@ class Embedding(TableLayer):
             eviction,
             max_rows=max_rows,
             frequency=frequency,
+            row_dtype=row_dtype,
+            slot_dtype=slot_dtype,
+            rounding=rounding,
         )
         for name in LAYER_OPTIONS:
             setattr(self, name, getattr(config, name))
@@ -148,8 +163,8 @@ class Embedding(TableLayer):
         self.embeddings_regularizer = check_regularizer(embeddings_regularizer, input_dim)
         if self.variable_dtype != "float32" or self.quantization_mode is not None:
             raise ValueError(
-                "`dtype` must be a policy with float32 variables, because rows are float32: "
-                "float32, mixed_float16 or mixed_bfloat16. Received: "
+                "`dtype` must be a policy with float32 variables: float32, mixed_float16 or "
+                "mixed_bfloat16. Pass `row_dtype` to store rows in fewer bits. Received: "
                 f"dtype={self.dtype_policy.name}"
             )
         self.supports_masking = mask_zero or padding_id is not None

@@ -80,6 +80,8 @@ class SavedRule:
         keeps_gradient_step: Boolean. Whether the table kept ages, so that records have a word more.
             Defaults to `False`.
         keeps_frequency: Boolean. Whether it kept frequencies, likewise. Defaults to `False`.
+        dtypes: `keras_sparse.tables.row_dtypes.RowDtypes` of the table. Defaults to `None`:
+            float32.
 
     Raises:
         tf.errors.InvalidArgumentError: There is no such rule, or the history cannot be one of it.
@@ -94,6 +96,7 @@ class SavedRule:
         history,
         keeps_gradient_step=False,
         keeps_frequency=False,
+        dtypes=None,
     ):
         with tf.init_scope():
             self.native = library.lib.keras_sparse_open_saved_rule(
@@ -104,6 +107,8 @@ class SavedRule:
                 output_dim=output_dim,
                 keeps_gradient_step=keeps_gradient_step,
                 keeps_frequency=keeps_frequency,
+                row_type="float32" if dtypes is None else dtypes.row,
+                slot_type="float32" if dtypes is None else dtypes.slots,
                 **history_inputs(history),
             )
 

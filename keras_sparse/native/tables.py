@@ -47,6 +47,7 @@ def create_tables(
     metadata,
     folders=None,
     shards=None,
+    dtypes=None,
 ):
     """Makes native tables. A table lives as long as a tensor that holds its handle, or its `Owner`.
 
@@ -64,6 +65,7 @@ def create_tables(
             as `storages` say.
         shards: List of `(shard, num_shards)`: a dynamic table owns the keys with `key % num_shards
             == shard`, and refuses others. Defaults to `None`: all keys.
+        dtypes: List of `keras_sparse.tables.row_dtypes.RowDtypes`. Defaults to `None`: float32.
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.
@@ -100,6 +102,9 @@ def create_tables(
             ages_in_seconds=[each.ages == "seconds" for each in metadata],
             keeps_frequencies=[each.frequencies for each in metadata],
             shards=[number for shard in shards or [] for number in shard],
+            row_types=[each.row for each in dtypes or []],
+            slot_types=[each.slots for each in dtypes or []],
+            round_randomly=[each.rounding == "stochastic" for each in dtypes or []],
             N=len(names),
         )
 

@@ -60,6 +60,15 @@ class EmbeddingVariable(VariableBase):
             in which each row had a gradient. `export(with_frequencies=True)` and
             `keras_sparse.serving.export_options(rows="most_used:N")` need these counts. `LfuEvict`
             counts without this option. Defaults to `False`.
+        row_dtype: `"float32"`, `"bfloat16"` or `"float16"`. The dtype in which rows are stored, in
+            all tiers, between ranks and in files. Updates compute in float32. Defaults to
+            `"float32"`.
+        slot_dtype: `"float32"` or `"bfloat16"`. Likewise for the optimizer's slots with one float
+            per element; slots with one float per row stay float32. Defaults to `"float32"`.
+        rounding: `"stochastic"` or `"nearest"`. How updates round to these dtypes. Stochastic
+            rounding draws its random bits from the table's seed, the id, the step and the column,
+            so that a run is reproducible; rounding to the nearest loses updates smaller than half a
+            bit of the row. Defaults to `"stochastic"`.
 
     Attributes:
         table: `LocalTable` with the rows and all settings.
@@ -87,10 +96,14 @@ class EmbeddingVariable(VariableBase):
         part=None,
         max_rows=None,
         frequency=False,
+        row_dtype="float32",
+        slot_dtype="float32",
+        rounding="stochastic",
     ):
         rows = input_dim, output_dim, initializer, seed, out_of_range
         policies = storage, admission, eviction
-        config = TableConfig(*rows, *policies, trainable, name, part, max_rows, frequency)
+        dtypes = row_dtype, slot_dtype, rounding
+        config = TableConfig(*rows, *policies, trainable, name, part, max_rows, frequency, *dtypes)
         native.refuse_strategies("created")
         self.table = LocalTable(config)
         super().__init__(
@@ -131,6 +144,9 @@ class EmbeddingVariable(VariableBase):
     eviction = of_table("eviction")
     max_rows = of_table("max_rows")
     frequency = of_table("frequency")
+    row_dtype = of_table("config.row_dtype")
+    slot_dtype = of_table("config.slot_dtype")
+    rounding = of_table("config.rounding")
     part = of_table("part")
     rule = of_table("rule")
     slot_names = of_table("slot_names")

@@ -48,6 +48,7 @@ class NativeTable:
         self.eviction = config.eviction
         self.max_rows = config.max_rows
         self.frequency = config.frequency
+        self.dtypes = config.dtypes
         self.initializer = seeded(config.initializer, config.seed)
         # Of the whole table, as a file says them too.
         self.initial_rows: Any = self._describe_initial_rows(config.seed)
@@ -90,6 +91,7 @@ class NativeTable:
             [self.metadata],
             ["" if folder is None else folder_of_rank(folder)],
             [(0, 1) if self.part is None else (self.part.shard, self.part.num_shards)],
+            [self.dtypes],
         )
         self._owner = native.Owner(self.native)
         if self.admission is not None:

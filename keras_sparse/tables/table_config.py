@@ -5,6 +5,7 @@ from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.tables.initial_rows import check_initializer
+from keras_sparse.tables.row_dtypes import RowDtypes
 from keras_sparse.tables.table_part import check_part
 from keras_sparse.tables.table_part import TablePart
 from keras_sparse.utils import checks
@@ -30,6 +31,9 @@ class TableConfig:
     part: TablePart | None = None
     max_rows: int | None = None
     frequency: bool = False
+    row_dtype: str = "float32"
+    slot_dtype: str = "float32"
+    rounding: str = "stochastic"
 
     def __post_init__(self):
         input_dim = self.input_dim
@@ -50,6 +54,12 @@ class TableConfig:
             max_rows=check_row_limit(self.max_rows, input_dim),
             frequency=check_frequency(self.frequency, input_dim),
         )
+        self.dtypes  # noqa: B018: raises an error for another dtype
+
+    @property
+    def dtypes(self):
+        """The `RowDtypes` of the table."""
+        return RowDtypes(self.row_dtype, self.slot_dtype, self.rounding)
 
     @classmethod
     def of_layer(cls, layer):

@@ -30,6 +30,14 @@ __device__ inline Floats<kFloats> Load(const float* from) {
   return *reinterpret_cast<const Floats<kFloats>*>(from);
 }
 
+//   type  not kFloat32
+__device__ inline uint16_t EncodeHalf(FloatType type, float value) {
+  return type == FloatType::kFloat16 ? Float16::Encode(value) : BFloat16::Encode(value);
+}
+__device__ inline float DecodeHalf(FloatType type, uint16_t half) {
+  return type == FloatType::kFloat16 ? Float16::Decode(half) : BFloat16::Decode(half);
+}
+
 // Stores floats as any type, rounded as WriteFloats does.
 // REQUIRES: `to` is aligned to the vector of this type
 template <int kFloats>
@@ -40,10 +48,32 @@ __device__ inline void Store(FloatType type, const Floats<kFloats>& floats, void
   }
   Halves<kFloats> halves;
   for (int i = 0; i < kFloats; ++i) {
-    halves.at[i] = type == FloatType::kFloat16 ? Float16::Encode(floats.at[i])
-                                               : BFloat16::Encode(floats.at[i]);
+    halves.at[i] = EncodeHalf(type, floats.at[i]);
   }
   *static_cast<Halves<kFloats>*>(to) = halves;
+}
+
+// As Store, but rounds as WriteFloatsRandomly does.
+template <int kFloats>
+__device__ inline void StoreRandomly(FloatType type, const Floats<kFloats>& floats,
+                                     const RandomBits& bits, uint32_t first, void* to) {
+  if (type == FloatType::kFloat32) return Store(type, floats, to);
+  Halves<kFloats> halves;
+  for (int i = 0; i < kFloats; ++i) {
+    const uint32_t random = bits.At(first + static_cast<uint32_t>(i));
+    halves.at[i] = type == FloatType::kFloat16 ? Float16::EncodeRandomly(floats.at[i], random)
+                                               : BFloat16::EncodeRandomly(floats.at[i], random);
+  }
+  *static_cast<Halves<kFloats>*>(to) = halves;
+}
+
+// Rounds floats as RoundFloats does.
+template <int kFloats>
+__device__ inline void Round(FloatType type, Floats<kFloats>* floats) {
+  if (type == FloatType::kFloat32) return;
+  for (int i = 0; i < kFloats; ++i) {
+    floats->at[i] = DecodeHalf(type, EncodeHalf(type, floats->at[i]));
+  }
 }
 
 // Loads floats of any type from a row, starting with `column`.
@@ -55,8 +85,7 @@ __device__ inline Floats<kFloats> LoadAny(FloatType type, const void* row, int64
       *reinterpret_cast<const Halves<kFloats>*>(static_cast<const uint16_t*>(row) + column);
   Floats<kFloats> floats;
   for (int i = 0; i < kFloats; ++i) {
-    floats.at[i] = type == FloatType::kFloat16 ? Float16::Decode(halves.at[i])
-                                               : BFloat16::Decode(halves.at[i]);
+    floats.at[i] = DecodeHalf(type, halves.at[i]);
   }
   return floats;
 }

@@ -78,7 +78,7 @@ Status DenseArrayTier::Relayout(const RecordLayout& layout, int64_t step, Execut
 Status DenseArrayTier::Clear(const Initializer& initializer, int64_t step, Executor* executor) {
   executor->ParallelFor(num_rows_, layout_.record_bytes(), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      initializer.Fill(row, layout_.dim(), Record(row));
+      initializer.FillRecord(layout_, row, Record(row));
       layout_.InitializeSlots(Record(row), step);
     }
   });

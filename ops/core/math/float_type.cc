@@ -65,6 +65,56 @@ void Encode(const float* floats, int64_t n, char* halves) {
   }
 }
 
+using Words = IntegersOf<Vector8>::Words;
+using Halves = IntegersOf<Vector8>::Halves;
+static_assert(RandomBits::kLanes == 8);
+
+// Rounds a vector of floats: EncodeRandomly of each.
+template <typename Half>
+inline Halves EncodeLanes(const float* floats, Words random);
+
+template <>
+inline Halves EncodeLanes<BFloat16>(const float* floats, Words random) {
+  const auto values = LoadVector<Vector8>(floats);
+  Words bits;
+  std::memcpy(&bits, &values, sizeof(bits));
+  bits = values != values ? bits | 0x400000 : bits + random;
+  return __builtin_convertvector(bits >> 16, Halves);
+}
+
+template <>
+inline Halves EncodeLanes<Float16>(const float* floats, Words random) {
+  float dithered[RandomBits::kLanes];
+  for (int i = 0; i < 8; ++i) dithered[i] = Float16::Dithered(floats[i], random[i]);
+  Halves halves;
+#ifdef __F16C__
+  const __m128i eight = _mm256_cvtps_ph(_mm256_loadu_ps(dithered), _MM_FROUND_TO_ZERO);
+  std::memcpy(&halves, &eight, sizeof(halves));
+#else
+  for (int i = 0; i < 8; ++i) halves[i] = Float16::Truncate(dithered[i]);
+#endif
+  return halves;
+}
+
+template <typename Half>
+void EncodeRandomly(const float* floats, int64_t n, RandomBits bits, uint32_t first,
+                    uint16_t* halves) {
+  constexpr uint32_t kLanes = RandomBits::kLanes;
+  int64_t i = 0;
+  const auto end = static_cast<int64_t>(first % RandomBits::kBlock == 0 ? n : 0);
+  for (; i + RandomBits::kBlock <= end; i += RandomBits::kBlock) {
+    const Words index = Words{0, 1, 2, 3, 4, 5, 6, 7} + (first + static_cast<uint32_t>(i)) / 2;
+    const Words random = bits.Word(index);
+    const Halves low = EncodeLanes<Half>(floats + i, random & 0xffff);
+    const Halves high = EncodeLanes<Half>(floats + i + kLanes, random >> 16);
+    std::memcpy(halves + i, &low, sizeof(low));
+    std::memcpy(halves + i + kLanes, &high, sizeof(high));
+  }
+  for (; i < n; ++i) {
+    halves[i] = Half::EncodeRandomly(floats[i], bits.At(first + static_cast<uint32_t>(i)));
+  }
+}
+
 template <typename Half>
 void Decode(const char* halves, int64_t n, float* floats) {
   for (int64_t i = Vectors<Half>::DecodeSome(halves, n, floats); i < n; ++i) {
@@ -96,6 +146,29 @@ void WriteFloats(FloatType type, const float* floats, int64_t n, void* to) {
   }
 }
 
+void WriteFloatsRandomly(FloatType type, const float* floats, int64_t n, const RandomBits& bits,
+                         uint32_t first, void* to) {
+  if (type == FloatType::kFloat32) return WriteFloats(type, floats, n, to);
+  auto* halves = static_cast<uint16_t*>(to);
+  if (type == FloatType::kFloat16) {
+    EncodeRandomly<Float16>(floats, n, bits, first, halves);
+  } else {
+    EncodeRandomly<BFloat16>(floats, n, bits, first, halves);
+  }
+}
+
+void FillFloats(FloatType type, float value, int64_t n, void* to) {
+  if (type == FloatType::kFloat32) {
+    std::fill_n(static_cast<float*>(to), n, value);
+    return;
+  }
+  const uint16_t half =
+      type == FloatType::kFloat16 ? Float16::Encode(value) : BFloat16::Encode(value);
+  auto* halves = static_cast<uint16_t*>(to);
+  std::fill_n(halves, n, half);
+  if (n % 2 != 0) halves[n] = 0;
+}
+
 void ReadFloats(FloatType type, const void* from, int64_t n, float* floats) {
   if (type == FloatType::kFloat16) {
     Decode<Float16>(static_cast<const char*>(from), n, floats);
@@ -103,6 +176,17 @@ void ReadFloats(FloatType type, const void* from, int64_t n, float* floats) {
     Decode<BFloat16>(static_cast<const char*>(from), n, floats);
   } else if (n > 0) {
     std::memcpy(floats, from, sizeof(float) * static_cast<size_t>(n));
+  }
+}
+
+void RoundFloats(FloatType type, int64_t n, float* floats) {
+  if (type == FloatType::kFloat32) return;
+  constexpr int64_t kPiece = 64;
+  std::array<uint16_t, kPiece> piece;
+  for (int64_t i = 0; i < n; i += kPiece) {
+    const int64_t size = std::min(kPiece, n - i);
+    WriteFloats(type, floats + i, size, piece.data());
+    ReadFloats(type, piece.data(), size, floats + i);
   }
 }
 

@@ -10,11 +10,27 @@
 #include <immintrin.h>
 #endif
 
+#include "ops/core/math/half_floats.h"
+
 namespace keras_sparse {
 
 // Four and eight floats; the compiler maps them to the target's registers.
 using Vector4 = float __attribute__((vector_size(16)));
 using Vector8 = float __attribute__((vector_size(32)));
+
+// As many integers as a vector has floats.
+template <typename Vector>
+struct IntegersOf;
+template <>
+struct IntegersOf<Vector4> {
+  using Halves = uint16_t __attribute__((vector_size(8)));
+  using Words = uint32_t __attribute__((vector_size(16)));
+};
+template <>
+struct IntegersOf<Vector8> {
+  using Halves = uint16_t __attribute__((vector_size(16)));
+  using Words = uint32_t __attribute__((vector_size(32)));
+};
 
 template <typename Vector = Vector8>
 inline Vector LoadVector(const float* from) {
@@ -27,6 +43,55 @@ template <typename Vector>
 inline void StoreVector(float* to, Vector value) {
   std::memcpy(to, &value, sizeof(value));
 }
+
+// How loops load columns of rows of a type.
+struct Float32Rows {
+  template <typename Vector>
+  static Vector Load(const void* row, int64_t column) {
+    return LoadVector<Vector>(static_cast<const float*>(row) + column);
+  }
+  static float LoadOne(const void* row, int64_t column) {
+    return static_cast<const float*>(row)[column];
+  }
+};
+
+struct BFloat16Rows {
+  template <typename Vector>
+  static Vector Load(const void* row, int64_t column) {
+    typename IntegersOf<Vector>::Halves halves;
+    std::memcpy(&halves, static_cast<const uint16_t*>(row) + column, sizeof(halves));
+    const auto words = __builtin_convertvector(halves, typename IntegersOf<Vector>::Words) << 16;
+    Vector value;
+    std::memcpy(&value, &words, sizeof(value));
+    return value;
+  }
+  static float LoadOne(const void* row, int64_t column) {
+    return BFloat16::Decode(static_cast<const uint16_t*>(row)[column]);
+  }
+};
+
+struct Float16Rows {
+  template <typename Vector>
+  static Vector Load(const void* row, int64_t column) {
+    const auto* from = static_cast<const uint16_t*>(row) + column;
+    constexpr int kSize = sizeof(Vector) / sizeof(float);
+    float floats[kSize];
+#ifdef __F16C__
+    if constexpr (kSize == 8) {
+      _mm256_storeu_ps(floats,
+                       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+    } else {
+      _mm_storeu_ps(floats, _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+    }
+#else
+    for (int i = 0; i < kSize; ++i) floats[i] = Float16::Decode(from[i]);
+#endif
+    return LoadVector<Vector>(floats);
+  }
+  static float LoadOne(const void* row, int64_t column) {
+    return Float16::Decode(static_cast<const uint16_t*>(row)[column]);
+  }
+};
 
 // Rows are short: a call of memcpy for each would cost as much as the copy.
 inline void CopyRow(const float* from, int64_t dim, float* to) {
@@ -70,6 +135,23 @@ inline void StreamingDone() {
 #endif
 }
 
+// Converts a row to floats.
+//   stream  whether to write past the caches. Requires CanStream(dim, to)
+template <typename Rows>
+inline void DecodeRow(const void* row, int64_t dim, float* to, bool stream) {
+  if (stream && dim == 4) return StreamVector(to, Rows::template Load<Vector4>(row, 0));
+  int64_t i = 0;
+  for (; i + 8 <= dim; i += 8) {
+    const auto vector = Rows::template Load<Vector8>(row, i);
+    if (stream) {
+      StreamVector(to + i, vector);
+    } else {
+      StoreVector(to + i, vector);
+    }
+  }
+  for (; i < dim; ++i) to[i] = Rows::LoadOne(row, i);
+}
+
 // The initial value of a sum of rows, and its destination.
 struct RowSum {
   const float* begin;   // (dim), or null for `empty`
@@ -81,8 +163,8 @@ struct RowSum {
 
 // Sums the columns of kVectors vectors.
 // NOLINTBEGIN(bugprone-implicit-widening-of-multiplication-result): the products are below 100.
-template <typename Vector, int kVectors, bool kWeighted>
-inline void SumColumns(const float* const* rows, const float* weights, int64_t n, int64_t column,
+template <typename Rows, typename Vector, int kVectors, bool kWeighted, typename Row>
+inline void SumColumns(const Row* const* rows, const float* weights, int64_t n, int64_t column,
                        const RowSum& sum) {
   constexpr int kFloats = sizeof(Vector) / sizeof(float);
   Vector total[kVectors];
@@ -91,12 +173,12 @@ inline void SumColumns(const float* const* rows, const float* weights, int64_t n
                                     : LoadVector<Vector>(sum.begin + column + kFloats * v);
   }
   for (int64_t i = 0; i < n; ++i) {
-    const float* row = rows[i] + column;
     for (int v = 0; v < kVectors; ++v) {
+      const auto columns = Rows::template Load<Vector>(rows[i], column + kFloats * v);
       if constexpr (kWeighted) {
-        total[v] += weights[i] * LoadVector<Vector>(row + kFloats * v);
+        total[v] += weights[i] * columns;
       } else {
-        total[v] += LoadVector<Vector>(row + kFloats * v);
+        total[v] += columns;
       }
     }
   }
@@ -111,8 +193,8 @@ inline void SumColumns(const float* const* rows, const float* weights, int64_t n
 }
 // NOLINTEND(bugprone-implicit-widening-of-multiplication-result)
 
-template <bool kWeighted>
-inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t n, int64_t dim,
+template <typename Rows, bool kWeighted, typename Row>
+inline void SumRowsImpl(const Row* const* rows, const float* weights, int64_t n, int64_t dim,
                         const RowSum& sum) {
   int64_t column = 0;
   const auto do_columns = [&](auto vector, auto num_vectors) {
@@ -120,7 +202,7 @@ inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t 
     constexpr int kVectors = num_vectors;
     constexpr int64_t kColumns = kVectors * sizeof(Vector) / sizeof(float);
     for (; column + kColumns <= dim; column += kColumns) {
-      SumColumns<Vector, kVectors, kWeighted>(rows, weights, n, column, sum);
+      SumColumns<Rows, Vector, kVectors, kWeighted>(rows, weights, n, column, sum);
     }
   };
   do_columns(Vector8(), std::integral_constant<int, 8>());
@@ -132,9 +214,9 @@ inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t 
     float total = sum.begin == nullptr ? sum.empty : sum.begin[column];
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (kWeighted) {
-        total += weights[i] * rows[i][column];
+        total += weights[i] * Rows::LoadOne(rows[i], column);
       } else {
-        total += rows[i][column];
+        total += Rows::LoadOne(rows[i], column);
       }
     }
     sum.end[column] = total * sum.scale;
@@ -144,13 +226,14 @@ inline void SumRowsImpl(const float* const* rows, const float* weights, int64_t 
 // Computes sum.end = sum.scale * (sum.begin + weights[0] * rows[0] + weights[1] * rows[1] + ...) in
 // order, so that the result does not depend on how a long sum is divided into calls. Null weights
 // mean ones.
-//   rows  (n) pointers to dim floats    weights  (n) or null
-inline void SumRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
+//   rows  (n) pointers to dim floats of the type of `Rows`    weights  (n) or null
+template <typename Rows = Float32Rows, typename Row>
+inline void SumRows(const Row* const* rows, const float* weights, int64_t n, int64_t dim,
                     const RowSum& sum) {
   if (weights == nullptr) {
-    SumRowsImpl<false>(rows, weights, n, dim, sum);
+    SumRowsImpl<Rows, false>(rows, weights, n, dim, sum);
   } else {
-    SumRowsImpl<true>(rows, weights, n, dim, sum);
+    SumRowsImpl<Rows, true>(rows, weights, n, dim, sum);
   }
 }
 

@@ -171,10 +171,12 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   end = std::min(end, block.size);
   if (begin >= end) return;
   std::array<const float*, kBlockRows> grads;
+  const int64_t* ids = block.ids.data() + begin;
   float* const* records = block.records.data() + begin;
-  writer_.Prepare(block.ids.data() + begin, end - begin, records, block.created.data() + begin);
+  float* const* floats = writer_.Prepare(ids, end - begin, records, block.created.data() + begin);
   gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
-  state_->rule().Update(records, grads.data(), end - begin);
+  state_->rule().Update(floats, grads.data(), end - begin);
+  writer_.Finish(ids, end - begin, state_->rounding(), records);
   const RecordLayout& layout = state_->layout();
   if (layout.num_kept_words() == 0) return;
   const uint32_t clock = state_->rule_state.clock();

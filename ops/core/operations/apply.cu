@@ -236,8 +236,13 @@ Status DeviceApplier::UpdateAll(const RowLookupResult& found) const {
   std::vector<UpdateRequest> updates;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
-    updates.push_back({found.table(r), &state.rule(), state.rule_state.history_on_device(),
-                       state.rule_state.clock(), requests_[r].gradient, found.rows(r)});
+    updates.push_back({found.table(r),
+                       &state.rule(),
+                       state.rule_state.history_on_device(),
+                       state.rule_state.clock(),
+                       requests_[r].gradient,
+                       found.rows(r),
+                       {state.rounding(), state.tiers.hbm_store()->keys_view()}});
   }
   return UpdateRows(updates, found.any_refused(), device_);
 }

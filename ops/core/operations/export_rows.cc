@@ -57,18 +57,18 @@ Status ExportLowerTier(const TableState& state, int64_t cursor, int64_t max_rows
 class KeyReader {
  public:
   explicit KeyReader(const TableState& state)
-      : state_(state), copy_(static_cast<size_t>(state.layout().record_words())) {}
+      : state_(state), copy_(static_cast<size_t>(state.rule().float_layout().record_words())) {}
 
   //   to  (record_floats)
   void Read(int64_t key, const float* record, float* to) {
-    const RecordLayout& layout = state_.layout();
+    const RecordLayout& layout = state_.rule().float_layout();
     float* copy = copy_.data();  // including the step words
     if (record != nullptr) {
-      std::copy_n(record, copy_.size(), copy);
-      if (state_.rule().defers_moves()) state_.rule().CatchUp(copy);
+      state_.rule_state.ReadFloats(record, copy);
     } else if (state_.options.owned_keys().Hold(key)) {
       state_.gate.default_rows().Fill(key, layout.dim(), copy);
       layout.InitializeSlots(copy, state_.rule().step());
+      RoundRecord(state_.layout(), copy);
     } else {
       std::fill(copy_.begin(), copy_.end(), 0.0f);
     }

@@ -10,6 +10,7 @@
 #include "ops/core/ids/id_checks.h"
 #include "ops/core/ids/owned_keys.h"
 #include "ops/core/index/hbm_index.h"
+#include "ops/core/math/float_type.h"
 #include "ops/core/record/initial_rows.h"
 #include "ops/core/record/records_view.h"
 
@@ -24,6 +25,7 @@ struct HbmTable {
   bool outside_is_zero;      // whether ids outside a static table read as zeros
   InitialRows default_rows;  // the values of ids without a row, in a dynamic table
   IdChecks* checks;          // of this request alone
+  FloatType row_type = {};   // of the rows in the records
 };
 
 struct FindRequest {

@@ -29,19 +29,21 @@ struct Import {
 Status WritePart(const Import& import, const IdPartition& partition, int64_t part,
                  const TableState& state, RowWriter* writer) {
   const RecordLayout& layout = state.layout();
-  const bool has_steps = import.width > layout.record_floats();
+  const RecordLayout& float_layout = state.rule().float_layout();
+  const bool has_steps = import.width > float_layout.record_floats();
   const int64_t* ids = partition.ids(part);
   const uint32_t* positions = partition.positions(part);
   for (int64_t i = 0; i < partition.num_ids(part); ++i) {
     float* record = nullptr;
     bool created = false;
     KERAS_SPARSE_RETURN_IF_ERROR(writer->Locate(ids + i, 1, &record, &created));
-    writer->Prepare(ids + i, 1, &record, &created);
+    float* const* floats = writer->Prepare(ids + i, 1, &record, &created);
     if (import.records == nullptr) continue;
     const int64_t position = positions == nullptr ? i : positions[i];
     // memcpy, because step words are not floats.
-    std::memcpy(record, import.records + position * import.width,
-                static_cast<size_t>(4 * import.width));
+    std::memcpy(*floats, import.records + position * import.width,
+                static_cast<size_t>(RecordLayout::kWordBytes * import.width));
+    writer->Finish(ids + i, 1, Rounding(), &record);
     if (has_steps) continue;
     const uint32_t age = import.ages == nullptr ? 0 : import.ages[position];
     layout.SetGradientStep(record, state.rule_state.MarkOf(age));
@@ -94,11 +96,11 @@ Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* s
              Executor* executor) {
   // Whole records replace the old ones without reading them, so that unreadable rows can be
   // replaced.
-  const RecordLayout& layout = state->layout();
-  const bool has_slots =
-      import.width != state->options.output_dim || import.width == layout.record_floats();
-  const bool has_frequency = !layout.keeps_frequency() || import.frequencies != nullptr ||
-                             import.width == layout.record_words();
+  const RecordLayout& layout = state->rule().float_layout();
+  const bool is_whole = import.width == layout.record_words();
+  const bool has_slots = is_whole || import.width != state->options.output_dim ||
+                         import.width == layout.record_floats();
+  const bool has_frequency = is_whole || !layout.keeps_frequency() || import.frequencies != nullptr;
   if (has_slots && has_frequency) {
     return WriteFetched(import, keys, n, nullptr, state, executor);
   }

@@ -16,7 +16,8 @@ namespace keras_sparse {
 //   keys     (n)
 //   records  (n, width). If width is the table's record_floats: row and slots. If width is dim: the
 //            row only; slots stay, or are the initial ones in a new row. If width is that of a
-//            whole record: with the words of RecordLayout
+//            whole float record: with the words of RecordLayout. A table with packed records rounds
+//            to the nearest
 //   ages     (n), or null for ages of 0; ignored by a table that does not keep ages
 //   frequencies  (n), or null: existing rows keep theirs, and new rows get 0; ignored by a table
 //            that does not keep frequencies

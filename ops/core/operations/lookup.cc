@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <utility>
 
 #include "ops/core/base/cache_size.h"
@@ -55,37 +56,77 @@ bool FinishLookups(const RowReader& reader, int64_t lookups, bool stream) {
   return true;
 }
 
+// Copies rows of a table to outputs.
+class RowCopier {
+ public:
+  //   stream  whether to write past the caches. Requires CanStreamOutput
+  RowCopier(FloatType from, FloatType to, int64_t dim, bool stream)
+      : from_(from),
+        to_(to),
+        dim_(dim),
+        stream_(stream),
+        // Equal halves are copied as half as many words.
+        num_words_(from == FloatType::kFloat32 ? dim : dim / 2),
+        copies_words_(from == to && (from == FloatType::kFloat32 || dim % 2 == 0)) {}
+
+  void Copy(const void* row, void* to) {
+    if (copies_words_) {
+      const auto* words = static_cast<const float*>(row);
+      if (stream_) return StreamRow(words, num_words_, static_cast<float*>(to));
+      return CopyRow(words, num_words_, static_cast<float*>(to));
+    }
+    if (to_ == FloatType::kFloat32) {
+      auto* floats = static_cast<float*>(to);
+      return from_ == FloatType::kBFloat16 ? DecodeRow<BFloat16Rows>(row, dim_, floats, stream_)
+                                           : DecodeRow<Float16Rows>(row, dim_, floats, stream_);
+    }
+    if (from_ == FloatType::kFloat32) {
+      return WriteFloats(to_, static_cast<const float*>(row), dim_, to);
+    }
+    if (from_ == to_) {
+      std::memcpy(to, row, static_cast<size_t>(FloatBytes(to_) * dim_));
+      return;
+    }
+    floats_.resize(static_cast<size_t>(dim_));
+    ReadFloats(from_, row, dim_, floats_.data());
+    WriteFloats(to_, floats_.data(), dim_, to);
+  }
+
+ private:
+  const FloatType from_;
+  const FloatType to_;
+  const int64_t dim_;
+  const bool stream_;
+  const int64_t num_words_;
+  const bool copies_words_;
+  std::vector<float> floats_;  // between two types of halves
+};
+
 bool CopyRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
              const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
   const OutputRows output = request.rows.Of(dim);
-  const bool are_floats = output.are_floats();
   const bool prefetches_output = output.stride > dim && !stream;
   RowReader reader(state, fetched, request.ids, run.first_bag, run.last_bag);
+  RowCopier copier(state.layout().types().row, output.type, dim, stream);
   for (int64_t at = run.first_bag; at < run.last_bag;) {
     const int64_t n = std::min(RowReader::kMaxRows, run.last_bag - at);
     const int64_t rows_ahead = std::min(kRowsWrittenAhead, run.last_bag - at - n);
-    const float* const* rows = reader.Next(n);
+    const void* const* rows = reader.Next(n);
     for (int64_t i = 0; i < n; ++i, ++at) {
-      if (stream) {
-        StreamRow(rows[i], dim, output.FloatRow(at));
-        continue;
-      }
       if (prefetches_output) {
         PrefetchForWrite(output.Row(at + rows_ahead), FloatBytes(output.type) * dim);
       }
-      if (are_floats) {
-        CopyRow(rows[i], dim, output.FloatRow(at));
-      } else {
-        WriteFloats(output.type, rows[i], dim, output.Row(at));
-      }
+      copier.Copy(rows[i], output.Row(at));
     }
   }
   return FinishLookups(reader, run.last_bag - run.first_bag, stream);
 }
 
-bool PoolRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
-             const Run& run, bool stream) {
+//   Rows  of the type of the table's rows
+template <typename Rows>
+bool PoolRunOf(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
+               const Run& run, bool stream) {
   const int64_t dim = request.table->dim();
   const OutputRows output = request.rows.Of(dim);
   const bool are_floats = output.are_floats();
@@ -105,7 +146,7 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
     const float* sum_so_far = nullptr;
     const auto add = [&](int64_t n, RowSum sum) {
       const float* weights = bags.weights == nullptr ? nullptr : bags.weights + at;
-      SumRows(reader.Next(n), weights, n, dim, sum);
+      SumRows<Rows>(reader.Next(n), weights, n, dim, sum);
       at += n;
     };
     while (end - at > RowReader::kMaxRows) {
@@ -120,6 +161,18 @@ bool PoolRun(const LookupRequest& request, const TableState& state, const Fetche
   return FinishLookups(reader, last - first, stream);
 }
 
+bool PoolRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,
+             const Run& run, bool stream) {
+  switch (state.layout().types().row) {
+    case FloatType::kBFloat16:
+      return PoolRunOf<BFloat16Rows>(request, state, fetched, run, stream);
+    case FloatType::kFloat16:
+      return PoolRunOf<Float16Rows>(request, state, fetched, run, stream);
+    default:
+      return PoolRunOf<Float32Rows>(request, state, fetched, run, stream);
+  }
+}
+
 bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState& state,
                         const FetchedRecords& fetched, const Run& run) {
   const int64_t dim = request.table->dim();
@@ -127,13 +180,20 @@ bool WeightsGradientRun(const WeightsGradientRequest& request, const TableState&
   const Bags& bags = request.bags;
   const auto [first, last] = IdsOfRun(bags, run);
   RowReader reader(state, fetched, request.ids, first, last);
+  const FloatType type = state.layout().types().row;
+  std::vector<float> row(static_cast<size_t>(dim));
   // First computes the product of each id's row and the output gradient. The forward pass has
   // counted these ids.
   for (int64_t bag = run.first_bag; bag < run.last_bag; ++bag) {
     if (bags.row_splits[bag] == bags.row_splits[bag + 1]) continue;
     const float* output_grad = output_grads.Row(bag);
     for (int64_t at = bags.row_splits[bag]; at < bags.row_splits[bag + 1]; ++at) {
-      request.weight_grads[at] = Dot(*reader.Next(1), output_grad, dim);
+      const void* read = *reader.Next(1);
+      if (type != FloatType::kFloat32) {
+        ReadFloats(type, read, dim, row.data());
+        read = row.data();
+      }
+      request.weight_grads[at] = Dot(static_cast<const float*>(read), output_grad, dim);
     }
   }
   bags.FinishWeightsGradient(run.first_bag, run.last_bag, request.weight_grads);
@@ -174,11 +234,16 @@ Status ForEachRun(const std::vector<Request>& requests, Executor* executor, cons
 }
 
 // Returns whether the output can be written past the caches.
-bool CanStreamOutput(const LookupRequest& request) {
+bool CanStreamOutput(const LookupRequest& request, FloatType row_type) {
   const int64_t dim = request.table->dim();
   const OutputRows output = request.rows.Of(dim);
-  return output.are_floats() && CanStream(dim, output.FloatRow(0)) &&
-         CanStream(dim, output.FloatRow(1));
+  const auto can_stream = [&](int64_t num_words) {
+    return CanStream(num_words, static_cast<const float*>(output.Row(0))) &&
+           CanStream(num_words, static_cast<const float*>(output.Row(1)));
+  };
+  if (output.are_floats()) return can_stream(dim);
+  const bool copies = request.bags.combiner == Combiner::kNone && output.type == row_type;
+  return copies && dim % 2 == 0 && can_stream(dim / 2);
 }
 
 // Larger outputs leave the last-level cache before they are read: half of the cache is for the
@@ -211,7 +276,8 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
                     [exceeds_cache = CountOutputs(requests) > MaxCachedBytes()](
                         const LookupRequest& request, const TableState& state,
                         const FetchedRecords& fetched, const Run& run) {
-                      const bool stream = exceeds_cache && CanStreamOutput(request);
+                      const FloatType type = state.layout().types().row;
+                      const bool stream = exceeds_cache && CanStreamOutput(request, type);
                       const bool pools = request.bags.combiner != Combiner::kNone;
                       return (pools ? PoolRun : CopyRun)(request, state, fetched, run, stream);
                     });

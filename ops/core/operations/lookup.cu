@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -46,7 +47,7 @@ class LowerTierReads {
 
   // For IdRows; null if there are none.
   const uint32_t* found() const { return found_.data(); }
-  const float* rows() const { return rows_.data(); }
+  const char* rows() const { return rows_.data(); }
   // Returns how many of the ids have a cold row.
   int64_t num_hits() const { return num_hits_; }
 
@@ -55,7 +56,7 @@ class LowerTierReads {
   Status Read(const MissingIds& missing, const DeviceIds& ids, Device* device);
 
   DeviceArray<uint32_t> found_;
-  DeviceArray<float> rows_;
+  DeviceArray<char> rows_;  // of the table's row type
   int64_t num_hits_ = 0;
 };
 
@@ -86,22 +87,26 @@ Status LowerTierReads::Read(const MissingIds& missing, const DeviceIds& ids, Dev
   const int64_t dim = state.options.output_dim;
   std::vector<int64_t> keys;
   // Current values of the rows, which are smaller than their records.
-  std::vector<float> values(fetched.keys().size() * static_cast<size_t>(dim));
-  float* row = values.data();
+  const FloatType type = state.layout().types().row;
+  const int64_t row_bytes = FloatBytes(type) * dim;
+  std::vector<char> values(fetched.keys().size() * static_cast<size_t>(row_bytes));
+  std::vector<float> floats(static_cast<size_t>(state.rule().float_layout().record_words()));
+  char* row = values.data();
   for (size_t i = 0; i < missing.ids.size(); ++i) {
     const float* record = fetched.Find(missing.ids[i]);
     if (record == nullptr) continue;
     if (state.rule().moves_rows()) {
-      state.rule().Read(record, row);
+      state.rule_state.ReadFloats(record, floats.data());
+      WriteFloats(type, floats.data(), dim, row);
     } else {
-      std::copy_n(record, dim, row);
+      std::memcpy(row, record, static_cast<size_t>(row_bytes));
     }
-    row += dim;
+    row += row_bytes;
     keys.push_back(missing.ids[i]);
     num_hits_ += missing.counts[i];
   }
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, ids.num_ids, &found_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Copy(device, values, &rows_));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char>::Copy(device, values, &rows_));
   return FindNumbers(keys, ids, device, found_.data());
 }
 
@@ -131,7 +136,8 @@ class Reads {
       if (!state.rule().moves_rows()) continue;
       const HbmTable& table = found_.table(r);
       const int64_t n = lists_[r].num_ids;
-      KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Allocate(device, n * table.dim, &moved_[r]));
+      KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char>::Allocate(
+          device, n * table.dim * FloatBytes(table.row_type), &moved_[r]));
       KERAS_SPARSE_RETURN_IF_ERROR(ReadMovedRows(state.rule(), state.rule_state.history_on_device(),
                                                  table.records, found_.rows(r), n, moved_[r].data(),
                                                  device));
@@ -185,7 +191,7 @@ class Reads {
   std::vector<DeviceIds> lists_;
   RowLookupResult found_;
   std::vector<LowerTierReads> cold_;
-  std::vector<DeviceArray<float>> moved_;
+  std::vector<DeviceArray<char>> moved_;  // of the tables' row types
 };
 
 // Shared by lookups and their gradient: checks, locks, reads, then work(reads, device).

@@ -18,21 +18,28 @@ template <bool kIsDynamic, int kFloats>
 class RowReader {
  public:
   __device__ explicit RowReader(const IdRows& read)
-      : read_(read), records_(read.table.records), dim_(read.table.dim), moved_(read.moved) {}
+      : read_(read),
+        records_(read.table.records),
+        dim_(read.table.dim),
+        type_(read.table.row_type),
+        moved_(read.moved) {}
 
   // Returns the floats from `column` on of the row of id number `at`. An id without a row reads as
   // its table's default.
   __device__ Floats<kFloats> Read(uint32_t row, int64_t at, int64_t column) const {
     if (row != kNoHbmRow) {
-      return Load<kFloats>(moved_ == nullptr ? records_.Record(row) + column
-                                             : moved_ + at * dim_ + column);
+      return moved_ == nullptr ? LoadAny<kFloats>(type_, records_.Record(row), column)
+                               : LoadAny<kFloats>(type_, moved_, at * dim_ + column);
     }
     Floats<kFloats> floats = {};
     if constexpr (kIsDynamic) {
       if (!read_.table.owned.is_dynamic()) return floats;  // in a kernel for both kinds of table
       const uint32_t cold_row = read_.cold_found == nullptr ? kNoHbmRow : read_.cold_found[at];
-      if (cold_row != kNoHbmRow) return Load<kFloats>(read_.cold_rows + cold_row * dim_ + column);
+      if (cold_row != kNoHbmRow) {
+        return LoadAny<kFloats>(type_, read_.cold_rows, cold_row * dim_ + column);
+      }
       read_.table.default_rows.Fill(read_.ids[at], column, kFloats, floats.at);
+      Round(type_, &floats);
     }
     return floats;
   }
@@ -41,7 +48,8 @@ class RowReader {
   const IdRows& read_;
   const RecordsView records_;
   const int64_t dim_;
-  const float* const moved_;
+  const FloatType type_;
+  const void* const moved_;
 };
 
 template <int kFloats>

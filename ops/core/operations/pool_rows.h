@@ -20,14 +20,14 @@ struct IdRows {
   HbmTable table;
   const int64_t* ids;     // (num_ids)
   const uint32_t* found;  // (num_ids) the row of each id, as FindRows returns it
-  // (num_ids, dim) the current values of rows with missed steps; null if there are none. See
-  // ReadMovedRows.
-  const float* moved;
+  // (num_ids, dim) of the table's row type: the current values of rows with missed steps; null if
+  // there are none. See ReadMovedRows.
+  const void* moved;
   // Set if some rows are in tiers below the GPU's memory, else null:
   //   (num_ids) the number of each id's cold row, kNoHbmRow for none,
   const uint32_t* cold_found = nullptr;
-  // and (number of cold rows, dim) their current values.
-  const float* cold_rows = nullptr;
+  // and (number of cold rows, dim) their current values, of the table's row type.
+  const void* cold_rows = nullptr;
 
   KERAS_SPARSE_HOST_DEVICE int64_t dim() const { return table.dim; }
   KERAS_SPARSE_HOST_DEVICE unsigned long long* refused_bag() const {

@@ -98,7 +98,8 @@ Status RowLookupResult::Find(const std::vector<DeviceIds>& lists,
                             store.index_view(),
                             state.options.out_of_range_is_zero,
                             state.gate.default_rows().rows(),
-                            made.checks_.data() + i};
+                            made.checks_.data() + i,
+                            state.layout().types().row};
     if (made.IsKept(i)) {
       made.requests_.push_back({table, lists[i].ids, lists[i].num_ids, made.kept_[i].rows});
       continue;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+
+#include "ops/core/record/packed_record.h"
 
 namespace keras_sparse {
 
@@ -13,6 +16,7 @@ RowReader::RowReader(const TableState& state, const FetchedRecords& fetched, con
       rule_(state.rule()),
       default_rows_(state.gate.default_rows()),
       dim_(state.options.output_dim),
+      is_packed_(state.layout().is_packed()),
       fetched_(fetched),
       moves_rows_(rule_.moves_rows()),
       prefetch_bytes_(
@@ -60,7 +64,20 @@ float* RowReader::Made(int64_t i) {
   return made_.data() + i * dim_;
 }
 
-const float* const* RowReader::ReadRecords(float* const* records, int64_t n) {
+void RowReader::Move(const float* record, float* row) {
+  if (!is_packed_) return rule_.Read(record, row);
+  const auto words = static_cast<size_t>(rule_.float_layout().record_words());
+  floats_.resize(words + static_cast<size_t>(dim_));
+  UnpackRecord(state_.layout(), record, floats_.data());
+  rule_.Read(floats_.data(), floats_.data() + words);
+  PackRow(state_.layout(), floats_.data() + words, row);
+}
+
+void RowReader::MakeDefault(int64_t id, float* row) {
+  default_rows_.FillRecord(state_.layout(), id, row);
+}
+
+const void* const* RowReader::ReadRecords(float* const* records, int64_t n) {
   // First finds the stale rows without branches, which would be mispredicted too often.
   std::array<int64_t, kMaxRows> stale;
   size_t num_stale = 0;
@@ -71,31 +88,31 @@ const float* const* RowReader::ReadRecords(float* const* records, int64_t n) {
   }
   for (size_t s = 0; s < num_stale; ++s) {
     float* made = Made(stale[s]);
-    rule_.Read(records[stale[s]], made);
+    Move(records[stale[s]], made);
     rows_[static_cast<size_t>(stale[s])] = made;
   }
   return rows_.data();
 }
 
-const float* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records) {
+const void* const* RowReader::Resolve(const int64_t* ids, int64_t n, float* const* records) {
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records[i];
     if (record != nullptr) {
       ++counts_.hits;
-      if (!moves_rows_ || rule_.IsCurrent(record)) {
-        rows_[static_cast<size_t>(i)] = record;
-        continue;
-      }
     } else if (!fetched_.empty()) {
       record = fetched_.Find(ids[i]);
       if (record != nullptr) ++counts_.lower_hits;
     }
+    if (record != nullptr && (!moves_rows_ || rule_.IsCurrent(record))) {
+      rows_[static_cast<size_t>(i)] = record;
+      continue;
+    }
     float* made = Made(i);
     rows_[static_cast<size_t>(i)] = made;
     if (record != nullptr) {
-      rule_.Read(record, made);
+      Move(record, made);
     } else if (owned_.Hold(ids[i])) {
-      default_rows_.Fill(ids[i], dim_, made);
+      MakeDefault(ids[i], made);
     } else {
       ++counts_.out_of_range;
       std::fill_n(made, dim_, 0.0f);

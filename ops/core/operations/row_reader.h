@@ -26,10 +26,10 @@ class RowReader {
   RowReader(const TableState& state, const FetchedRecords& fetched, const int64_t* ids,
             int64_t begin, int64_t end);
 
-  // Returns the current values of the next n rows: pointers to dim floats each, valid until the
-  // next call.
+  // Returns the current values of the next n rows: pointers to dim floats each, of the type of the
+  // table's rows, valid until the next call.
   // REQUIRES: n <= kMaxRows and at most the number of rows left
-  const float* const* Next(int64_t n) {
+  const void* const* Next(int64_t n) {
     const int64_t first = read_;
     read_ += n;
     const int64_t asked = std::min(read_ + rows_ahead_, end_);
@@ -40,7 +40,9 @@ class RowReader {
     float* const* records = window_.data() + (first - window_begin_);
     if (first < missing_end_) return Resolve(ids_ + first, n, records);
     counts_.hits += n;
-    return moves_rows_ ? ReadRecords(records, n) : records;
+    if (moves_rows_) return ReadRecords(records, n);
+    std::copy_n(records, n, rows_.data());
+    return rows_.data();
   }
 
   // Adds the counts of this reader to the table's statistics, as `n` lookups.
@@ -70,11 +72,14 @@ class RowReader {
   // Finds another block of records; drops those before `first_used`.
   void FindMore(int64_t first_used);
   // Turns records into rows. Rows that cannot be read in place are computed in the reader's memory.
-  const float* const* ReadRecords(float* const* records, int64_t n);
+  const void* const* ReadRecords(float* const* records, int64_t n);
   // As ReadRecords, for ids that may have no record, which is null then.
-  const float* const* Resolve(const int64_t* ids, int64_t n, float* const* records);
+  const void* const* Resolve(const int64_t* ids, int64_t n, float* const* records);
   // Returns memory for row `i` of a call.
   float* Made(int64_t i);
+  // Computes the current row of a record that misses steps, and the row of a key without a record.
+  void Move(const float* record, float* row);
+  void MakeDefault(int64_t id, float* row);
 
   const TableState& state_;
   const FirstTier& tier_;
@@ -82,6 +87,7 @@ class RowReader {
   const UpdateRule& rule_;
   const Initializer& default_rows_;  // of keys without a row
   const int64_t dim_;
+  const bool is_packed_;
   const FetchedRecords& fetched_;
   const bool moves_rows_;
   const int64_t prefetch_bytes_;
@@ -96,8 +102,9 @@ class RowReader {
   int64_t missing_end_ = 0;  // end of the ids among which one without a record was found
   ReadCounts counts_;
   std::array<float*, kWindowRows> window_;
-  std::array<const float*, kMaxRows> rows_;
-  std::vector<float> made_;  // (kMaxRows, dim)
+  std::array<const void*, kMaxRows> rows_;
+  std::vector<float> made_;    // kMaxRows rows, with room for float32
+  std::vector<float> floats_;  // a float record and its row, if records are packed
 };
 
 }  // namespace keras_sparse

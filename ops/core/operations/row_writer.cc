@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <vector>
+
+#include "ops/core/record/packed_record.h"
 
 namespace keras_sparse {
 
-RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched, bool catches_up)
+RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched, bool changes_records)
     : state_(state),
       fetched_(fetched),
-      catches_up_(catches_up && state->rule().defers_moves()),
+      changes_records_(changes_records),
       prefetch_bytes_(
           BytesToPrefetch(state->layout().record_bytes(), state->layout().record_bytes())),
       // Twice: the record is also written back, and its gradient is read.
@@ -65,24 +69,51 @@ Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* c
   return state_->tiers.first_tier().FindOrCreate(ids, n, records, created);
 }
 
-void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {
+float* const* RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records,
+                                 const bool* created) {
   const UpdateRule& rule = state_->rule();
-  const int64_t dim = state_->options.output_dim;
+  const RecordLayout& layout = rule.layout();
+  const bool unpacks = changes_records_ && layout.is_packed();
+  const bool catches_up = changes_records_ && rule.defers_moves();
+  if (unpacks) AllocateUnpacked();
+  float* const* const floats = unpacks ? unpacked_.data() : records;
   for (int64_t i = 0; i < n; ++i) {
-    if (created[i]) {
-      const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(ids[i]);
-      if (fetched != nullptr) {
-        std::copy_n(reinterpret_cast<const char*>(fetched), rule.layout().record_bytes(),
-                    reinterpret_cast<char*>(records[i]));
-      } else {
-        state_->gate.initializer().Fill(ids[i], dim, records[i]);
-        rule.layout().InitializeSlots(records[i], rule.step());
-        state_->gate.Forget(ids[i]);
-        ++num_created_;
-      }
-    }
-    if (catches_up_) rule.CatchUp(records[i]);
+    if (created[i]) Create(ids[i], records[i]);
+    if (unpacks) UnpackRecord(layout, records[i], floats[i]);
+    if (catches_up) rule.CatchUp(floats[i]);
   }
+  return floats;
+}
+
+void RowWriter::Finish(const int64_t* ids, int64_t n, const Rounding& rounding,
+                       float* const* records) const {
+  const RecordLayout& layout = state_->layout();
+  if (!layout.is_packed()) return;
+  for (int64_t i = 0; i < n; ++i) {
+    PackRecord(layout, unpacked_[static_cast<size_t>(i)], rounding, ids[i], records[i]);
+  }
+}
+
+void RowWriter::AllocateUnpacked() {
+  if (unpacked_[0] != nullptr) return;
+  static thread_local std::vector<float> floats;  // a writer stays on its thread
+  const auto words = static_cast<size_t>(state_->rule().float_layout().record_words());
+  floats.resize(words * kBlockRows);
+  for (size_t i = 0; i < kBlockRows; ++i) unpacked_[i] = floats.data() + i * words;
+}
+
+void RowWriter::Create(int64_t id, float* record) {
+  const RecordLayout& layout = state_->layout();
+  const float* fetched = fetched_.empty() ? nullptr : fetched_.Find(id);
+  if (fetched != nullptr) {
+    std::copy_n(reinterpret_cast<const char*>(fetched), layout.record_bytes(),
+                reinterpret_cast<char*>(record));
+    return;
+  }
+  state_->gate.initializer().FillRecord(layout, id, record);
+  layout.InitializeSlots(record, state_->rule().step());
+  state_->gate.Forget(id);
+  ++num_created_;
 }
 
 }  // namespace keras_sparse

@@ -12,6 +12,7 @@ Status SetRule(EmbeddingTable* table, const RuleOptions& rule, Executor* executo
   RuleOptions options = rule;
   options.dim = table->dim();
   options.keeps = table->options().keeps;
+  options.types = table->options().types;
   std::unique_ptr<UpdateRule> created;
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateRule::Create(options, &created));
   const WriteLocks locks({table});
@@ -19,7 +20,8 @@ Status SetRule(EmbeddingTable* table, const RuleOptions& rule, Executor* executo
   ++state.version;  // records may move even if the rule is rejected
   KERAS_SPARSE_RETURN_IF_ERROR(state.tiers.CheckStaticSize(created->layout()));
   // Missed steps are applied first, so that rows keep their current values.
-  KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.CatchUpAll(&state.tiers, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      state.rule_state.CatchUpAll(state.rounding(), &state.tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(
       state.tiers.Relayout(state.layout(), created->layout(), created->step(), executor));
   state.rule_state.Set(std::move(created));

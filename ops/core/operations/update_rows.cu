@@ -29,7 +29,9 @@ struct Group {
 Kind KindOf(const UpdateRequest& request) {
   const int64_t dim = request.table.dim;
   const GradientRows grads = request.gradient.grads.Of(dim);
-  const bool has_vectors = HasVectors(grads.data, grads.stride, dim, grads.type);
+  const RecordFormat format = RecordFormat::Of(request.rule->layout(), {});
+  const bool has_vectors =
+      format.HasVectors() && HasVectors(grads.data, grads.stride, dim, grads.type);
   return {typeid(*request.rule), dim, has_vectors ? kMaxLaneFloats : 1};
 }
 
@@ -56,7 +58,7 @@ std::vector<Group> GroupsOf(const std::vector<UpdateRequest>& requests) {
 RecordWords WordsOf(const UpdateRequest& request) {
   const RecordLayout& layout = request.rule->layout();
   RecordWords words;
-  if (layout.keeps_step()) words.last_word = layout.record_floats();
+  if (layout.keeps_step()) words.last_word = layout.value_words();
   if (layout.keeps_gradient_step()) words.gradient_word = layout.kept_word();
   if (layout.keeps_frequency()) words.frequency_word = layout.record_words() - 1;
   words.last = static_cast<uint32_t>(request.rule->step() + 1);
@@ -77,7 +79,8 @@ Status Prepare(const Group& group, const uint32_t* any_refused, Device* device,
   std::vector<UpdateTable> tables;
   std::vector<SegmentRequest> segments;
   for (const UpdateRequest& each : group.requests) {
-    tables.push_back({each.table.records, WordsOf(each), {}});
+    const RecordFormat format = RecordFormat::Of(each.rule->layout(), each.rounding);
+    tables.push_back({each.table.records, WordsOf(each), {}, format});
     KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device, &tables.back().history));
     segments.push_back({each.gradient, each.found, each.table.records.num_rows});
     prepared->launch.rules.push_back(each.rule);

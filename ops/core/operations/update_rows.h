@@ -11,6 +11,7 @@
 #include "ops/core/operations/find_rows.h"
 #include "ops/core/optimizer/history_on_device.h"
 #include "ops/core/optimizer/update_rule.h"
+#include "ops/core/record/record_format.h"
 
 namespace keras_sparse::cuda_impl {
 
@@ -21,6 +22,7 @@ struct UpdateRequest {
   uint32_t clock;            // of the table, in this step
   OutputGradient gradient;   // all of it in the GPU's memory
   const uint32_t* found;     // (gradient.bags.num_ids) the row of each id, as FindRows returns it
+  DeviceRounding rounding = {};
 };
 
 // Enqueues the work of ApplyGradients on the device, with the same bits: a record catches up on its

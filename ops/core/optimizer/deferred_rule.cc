@@ -42,7 +42,7 @@ void DeferredRule::TrackRates() {
 void DeferredRule::SetHistoryView() {
   HistoryView view;
   view.step = step();
-  if (defers_moves()) view.last_word = layout().record_floats();
+  if (defers_moves()) view.last_word = float_layout().value_words();
   view.weight_decay = weight_decay();
   view.log_keep = log_keep_.view();
   if (rates_ != nullptr) view.rates = rates_->view();

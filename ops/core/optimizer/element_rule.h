@@ -81,7 +81,7 @@ class ElementRule : public Base, public ElementSource<Element> {
       return;
     }
     static thread_local std::vector<float> copy;
-    copy.assign(record, record + this->layout().record_words());
+    copy.assign(record, record + this->float_layout().record_words());
     CatchUpFrom(history, first, copy.data());
     CopyRow(copy.data(), this->dim(), row);
   }

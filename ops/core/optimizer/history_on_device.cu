@@ -76,6 +76,8 @@ Status HistoryOnDevice::Follow(const UpdateRule& rule, Device* device, HistoryVi
     KERAS_SPARSE_RETURN_IF_ERROR(Send(deferred->history_view(), num_slots, device));
   }
   *view = view_;
+  // Kernels read the step of a record as it is stored.
+  if (view->last_word >= 0) view->last_word = rule.layout().value_words();
   return Status::Ok();
 }
 

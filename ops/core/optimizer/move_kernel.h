@@ -22,15 +22,27 @@ template <int kFloats, size_t kSlots>
 struct ColumnFloats {
   Floats<kFloats> parts[kSlots + 1];
 
-  //   row  in a record, starting with the column
-  __device__ void LoadFrom(const float* row, int64_t dim) {
+  __device__ void LoadFrom(const RecordFormat& format, const float* record, int64_t column) {
     for (size_t i = 0; i <= kSlots; ++i) {
-      parts[i] = Load<kFloats>(row + static_cast<int64_t>(i) * dim);
+      const int part = static_cast<int>(i);
+      parts[i] = LoadAny<kFloats>(format.TypeOf(part), record + format.WordOf(part), column);
     }
   }
-  __device__ void StoreTo(float* row, int64_t dim) const {
+  // Rounds the floats as PackRecord does.
+  //   bits  of the record
+  __device__ void StoreTo(const RecordFormat& format, const RandomBits& bits, float* record,
+                          int64_t column) const {
+    const Rounding& rounding = format.rounding.rounding;
     for (size_t i = 0; i <= kSlots; ++i) {
-      Store(FloatType::kFloat32, parts[i], row + static_cast<int64_t>(i) * dim);
+      const int part = static_cast<int>(i);
+      const FloatType type = format.TypeOf(part);
+      void* to = reinterpret_cast<char*>(record + format.WordOf(part)) + column * FloatBytes(type);
+      if (rounding.is_random) {
+        StoreRandomly(type, parts[i], bits,
+                      rounding.FirstElement(part) + static_cast<uint32_t>(column), to);
+      } else {
+        Store(type, parts[i], to);
+      }
     }
   }
 };
@@ -89,15 +101,19 @@ __global__ void MoveKernel(MoveWork work, Element element) {
     float* record = work.records.Record(static_cast<uint32_t>(row));
     const int64_t first = FirstOf<kLanes>(work.history, record);
     if (first == work.history.step && work.moved == nullptr) continue;
+    const RecordFormat& format = work.format;
+    const RandomBits bits = format.rounding.Of(static_cast<uint32_t>(row));
     for (int64_t column = int64_t{T::Lane()} * kFloats; column < work.dim;
          column += kLanes * kFloats) {
       ColumnFloats<kFloats, Element::kSlots> columns;
-      columns.LoadFrom(record + column, work.dim);
+      columns.LoadFrom(format, record, column);
       CatchUpColumns<kFloats>(work.history, moves, first, &columns, kSlots);
       if (work.moved == nullptr) {
-        columns.StoreTo(record + column, work.dim);
+        columns.StoreTo(format, bits, record, column);
       } else {
-        Store(FloatType::kFloat32, columns.parts[0], work.moved + i * work.dim + column);
+        const FloatType type = format.types.row;
+        Store(type, columns.parts[0],
+              static_cast<char*>(work.moved) + (i * work.dim + column) * FloatBytes(type));
       }
     }
     if (work.moved == nullptr && T::Lane() == 0) work.history.SetCurrent(record);
@@ -108,7 +124,8 @@ template <typename Element>
 Status LaunchMove(const MoveLaunch& launch, Device* device) {
   const Element element = dynamic_cast<const ElementSource<Element>*>(launch.rule)->element();
   const MoveWork& work = launch.work;
-  const bool has_vectors = HasVectors(work.moved, work.dim, work.dim, FloatType::kFloat32);
+  const bool has_vectors =
+      work.format.HasVectors() && HasVectors(work.moved, work.dim, work.dim, work.format.types.row);
   const bool is_wide = LanesOfRecord(work.dim, has_vectors ? kMaxLaneFloats : 1) > kFewLanes;
   void (*kernel)(MoveWork, Element);
   if (has_vectors) {

@@ -1,10 +1,12 @@
 #include "ops/core/optimizer/saved_rule.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <string>
 #include <vector>
+
+#include "ops/core/record/packed_record.h"
 
 namespace keras_sparse {
 namespace {
@@ -99,26 +101,25 @@ Status SavedRule::CatchUp(const float* raw, int64_t n, int64_t width, float* rec
                            "' takes. Received: " + std::to_string(width));
   }
   const int64_t record_floats = layout().record_floats();
+  const auto float_words = static_cast<size_t>(rule_->float_layout().record_words());
   std::atomic<int64_t> wrong{n};  // the first record with a step outside the history
   executor->ParallelFor(n, kNanosecondsPerCatchUp, [&](int64_t begin, int64_t end) {
-    std::vector<float> record(static_cast<size_t>(width));
+    std::vector<float> record(float_words);
     for (int64_t i = begin; i < end; ++i) {
-      // memcpy, because words that are not floats must keep their bits.
-      std::memcpy(record.data(), raw + i * width,
-                  static_cast<size_t>(RecordLayout::kWordBytes * width));
-      if (!rule_->RemembersLastStep(record.data())) {
+      if (!rule_->RemembersLastStep(layout(), raw + i * width)) {
         int64_t least = wrong.load();
         while (i < least && !wrong.compare_exchange_weak(least, i)) {
         }
         return;
       }
+      UnpackRecord(layout(), raw + i * width, record.data());
       rule_->CatchUp(record.data());
-      std::memcpy(records + i * record_floats, record.data(),
-                  static_cast<size_t>(RecordLayout::kWordBytes * record_floats));
+      RoundRecord(layout(), record.data());
+      std::copy_n(record.data(), record_floats, records + i * record_floats);
     }
   });
   if (wrong == n) return Status::Ok();
-  return rule_->ForgottenStep(raw + wrong * width, wrong);
+  return rule_->ForgottenStep(layout(), raw + wrong * width, wrong);
 }
 
 }  // namespace keras_sparse

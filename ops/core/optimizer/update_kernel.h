@@ -38,8 +38,12 @@ __device__ void UpdateColumns(const ColumnElement& element, const Floats<kFloats
 // is summed when it is needed.
 template <typename Element, int kLanes, int kFloats>
 __device__ void UpdateRecord(const SegmentsView& view, int request, const Segment& segment,
-                             const Element& element, const HistoryView& history, float* record) {
+                             const Element& element, const UpdateTable& table, uint32_t row) {
   using T = Tile<kLanes>;
+  const HistoryView& history = table.history;
+  const RecordFormat& format = table.format;
+  float* record = table.records.Record(row);
+  const RandomBits bits = format.rounding.Of(row);
   constexpr auto kSlots = std::make_index_sequence<Element::kSlots>();
   const int64_t dim = view.requests[request].gradient.dim;
   const auto moves = MovesOf<Element>::From(element);
@@ -47,17 +51,17 @@ __device__ void UpdateRecord(const SegmentsView& view, int request, const Segmen
   const auto update_columns = [&](const auto& column_element) {
     for (int64_t column = int64_t{T::Lane()} * kFloats; column < dim; column += kLanes * kFloats) {
       ColumnFloats<kFloats, Element::kSlots> columns;
-      columns.LoadFrom(record + column, dim);  // loads while gradients are summed
+      columns.LoadFrom(format, record, column);  // loads while gradients are summed
       const auto gradient = SumSegment<kFloats>(view, request, segment, column);
       CatchUpColumns<kFloats>(history, moves, first, &columns, kSlots);
       UpdateColumns<kFloats>(column_element, gradient, &columns, kSlots);
-      columns.StoreTo(record + column, dim);
+      columns.StoreTo(format, bits, record, column);
     }
   };
   if constexpr (Element::kRowSlots == 0) {
     update_columns(element);
   } else {
-    float* slot = record + (1 + Element::kSlots) * dim;
+    float* slot = record + format.WordOf(1 + Element::kSlots);
     const auto mean_square = [&] {
       const float sum = TileSum<kLanes>(dim, [&](int64_t column) {
         const float g = SumSegment<1>(view, request, segment, column).at[0];
@@ -83,9 +87,9 @@ __global__ void UpdateKernel(SegmentsView view, const UpdateTable* tables, const
     const int r = RequestOf(view, segment.row);
     if (r == view.num_requests) continue;
     const UpdateTable& table = tables[r];
-    float* record = table.records.Record(static_cast<uint32_t>(segment.row - view.first_rows[r]));
-    UpdateRecord<Element, kLanes, kFloats>(view, r, segment, elements[r], table.history, record);
-    if (T::Lane() == 0) table.words.Write(record);
+    const auto row = static_cast<uint32_t>(segment.row - view.first_rows[r]);
+    UpdateRecord<Element, kLanes, kFloats>(view, r, segment, elements[r], table, row);
+    if (T::Lane() == 0) table.words.Write(table.records.Record(row));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "ops/core/gradients/row_segments.h"
 #include "ops/core/optimizer/history_view.h"
 #include "ops/core/optimizer/update_rule.h"
+#include "ops/core/record/record_format.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/record/records_view.h"
 
@@ -38,6 +39,7 @@ struct UpdateTable {
   RecordsView records;
   RecordWords words;
   HistoryView history;  // on the device: records catch up on missed steps first
+  RecordFormat format;
 };
 
 // An update of tables whose rules have the same class, and whose rows have the same dim.
@@ -56,9 +58,10 @@ struct MoveWork {
   RecordsView records;
   const uint32_t* rows;  // (n) or null for the first n; numbers beyond the records are skipped
   int64_t n;
-  float* moved;  // (n, dim) receives the current values, or null to change the records
+  void* moved;  // (n, dim) of the rows' type: receives current values; null to change the records
   HistoryView history;
   int64_t dim;
+  RecordFormat format;
 };
 
 struct MoveLaunch {

@@ -15,8 +15,8 @@ Registry<UpdateRule::Factory>& Rules() {
 
 class NoRule : public UpdateRule {
  public:
-  NoRule(int64_t dim, KeptWords keeps)
-      : UpdateRule({"none", dim, {}, 0, keeps}, RecordLayout(dim, {}, false)) {}
+  NoRule(int64_t dim, KeptWords keeps, RecordTypes types)
+      : UpdateRule({"none", dim, {}, 0, keeps, types}, RecordLayout(dim, {}, false)) {}
 
  protected:
   void UpdateRecords(float* const* /*records*/, const float* const* /*gradients*/,
@@ -37,8 +37,8 @@ Status UpdateRule::Create(const RuleOptions& options, std::unique_ptr<UpdateRule
   return Status::Ok();
 }
 
-std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim, KeptWords keeps) {
-  return std::make_unique<NoRule>(dim, keeps);
+std::unique_ptr<UpdateRule> UpdateRule::None(int64_t dim, KeptWords keeps, RecordTypes types) {
+  return std::make_unique<NoRule>(dim, keeps, types);
 }
 
 Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {
@@ -56,12 +56,12 @@ Status UpdateRule::CheckNumbers(const std::vector<float>& numbers) const {
   return Status::Ok();
 }
 
-Status UpdateRule::ForgottenStep(const float* record, int64_t i) const {
+Status UpdateRule::ForgottenStep(const RecordLayout& layout, const float* record, int64_t i) const {
   return InvalidArgument("the last step of a record must be in [" +
                          std::to_string(step_ - log_.num_steps()) + ", " + std::to_string(step_) +
                          "] modulo 2^32, the steps that rule '" + name() +
                          "' remembers. Received: records[" + std::to_string(i) + "] of step " +
-                         std::to_string(layout_.LastStep(record)));
+                         std::to_string(layout.LastStep(record)));
 }
 
 void UpdateRule::BeginStep(const std::vector<float>& numbers) {
@@ -74,7 +74,7 @@ void UpdateRule::BeginStep(const std::vector<float>& numbers) {
 void UpdateRule::Update(float* const* records, const float* const* gradients, int64_t n) const {
   UpdateRecords(records, gradients, n);
   if (!defers_moves()) return;
-  for (int64_t i = 0; i < n; ++i) layout_.SetLastStep(records[i], step_ + 1);
+  for (int64_t i = 0; i < n; ++i) float_layout_.SetLastStep(records[i], step_ + 1);
 }
 
 void UpdateRule::FinishStep() {

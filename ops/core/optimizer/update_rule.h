@@ -22,6 +22,7 @@ struct RuleOptions {
   std::map<std::string, double> constants;  // hyperparameters, by the rule's names for them
   double weight_decay = 0;                  // a step removes weight_decay * learning_rate * row
   KeptWords keeps = {};                     // words in the records for the table; see RecordLayout
+  RecordTypes types = {};                   // of the table's records
 };
 
 // Each table has its own object, because a rule that defers moves remembers the numbers of past
@@ -52,13 +53,17 @@ class UpdateRule {
   static Status Create(const RuleOptions& options, std::unique_ptr<UpdateRule>* rule);
 
   // Returns the rule of a table without an optimizer: it has no slots and updates nothing.
-  static std::unique_ptr<UpdateRule> None(int64_t dim, KeptWords keeps = {});
+  static std::unique_ptr<UpdateRule> None(int64_t dim, KeptWords keeps = {},
+                                          RecordTypes types = {});
 
   virtual ~UpdateRule() = default;
 
   const RuleOptions& options() const { return options_; }
   const std::string& name() const { return options_.rule; }
+  // The layout of the table's records, which may be packed, and of float records. The methods below
+  // take float records.
   const RecordLayout& layout() const { return layout_; }
+  const RecordLayout& float_layout() const { return float_layout_; }
   // Number of finished steps.
   int64_t step() const { return step_; }
 
@@ -71,7 +76,7 @@ class UpdateRule {
   // REQUIRES: CheckNumbers returned OK
   void BeginStep(const std::vector<float>& numbers);
   // Updates each record with its gradient.
-  //   records    (n) pointers to records of layout(), distinct, caught up
+  //   records    (n) pointers to records of float_layout(), distinct, caught up
   //   gradients  (n) pointers to dim floats
   void Update(float* const* records, const float* const* gradients, int64_t n) const;
   void FinishStep();
@@ -80,14 +85,15 @@ class UpdateRule {
   bool defers_moves() const { return layout_.keeps_step(); }
   // Whether missed steps change rows: if not, a row can be read in place.
   virtual bool moves_rows() const { return defers_moves(); }
-  // Whether a record has no missed steps.
-  bool IsCurrent(const float* record) const { return MissedSteps(record) == 0; }
+  // Whether a record of layout() has no missed steps.
+  bool IsCurrent(const float* record) const { return MissedSteps(layout_, record) == 0; }
   // Whether the rule remembers all steps that a record, perhaps an imported one, has missed.
-  bool RemembersLastStep(const float* record) const {
-    return !defers_moves() || MissedSteps(record) <= log_.num_steps();
+  //   layout  layout() or float_layout()
+  bool RemembersLastStep(const RecordLayout& layout, const float* record) const {
+    return !defers_moves() || MissedSteps(layout, record) <= log_.num_steps();
   }
   // Returns the InvalidArgument error of record `i`, whose last step the rule does not remember.
-  Status ForgottenStep(const float* record, int64_t i) const;
+  Status ForgottenStep(const RecordLayout& layout, const float* record, int64_t i) const;
   // Applies the steps that a record has missed, and marks it as current.
   virtual void CatchUp(float* /*record*/) const {}
   // Bytes of past steps that a rule which defers moves remembers. They grow with the steps.
@@ -107,7 +113,9 @@ class UpdateRule {
 
  protected:
   UpdateRule(RuleOptions options, RecordLayout layout)
-      : options_(std::move(options)), layout_(std::move(layout), options_.keeps) {}
+      : options_(std::move(options)),
+        layout_(std::move(layout), options_.keeps, options_.types),
+        float_layout_(layout_.Unpacked()) {}
 
   // Sets the numbers of a step after the learning rate.
   virtual void SetNumbers(const float* /*numbers*/) {}
@@ -120,8 +128,8 @@ class UpdateRule {
   double constant(const std::string& name) const { return options_.constants.at(name); }
   double weight_decay() const { return options_.weight_decay; }
   // Returns how many finished steps a record has missed. Steps wrap at 2^32 in a record.
-  int64_t MissedSteps(const float* record) const {
-    return defers_moves() ? static_cast<uint32_t>(step_ - layout_.LastStep(record)) : 0;
+  int64_t MissedSteps(const RecordLayout& layout, const float* record) const {
+    return defers_moves() ? static_cast<uint32_t>(step_ - layout.LastStep(record)) : 0;
   }
 
   float learning_rate_ = 0;  // of the step
@@ -132,6 +140,7 @@ class UpdateRule {
  private:
   const RuleOptions options_;
   const RecordLayout layout_;
+  const RecordLayout float_layout_;
   int64_t step_ = 0;
   std::vector<float> numbers_;  // of the step, if the rule defers moves
   UpdateHistory log_;

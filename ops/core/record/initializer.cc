@@ -4,6 +4,9 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "ops/core/record/packed_record.h"
 
 namespace keras_sparse {
 namespace {
@@ -57,6 +60,14 @@ Status Initializer::Create(const InitializerOptions& options,
   rows.last = std::nextafter(options.b, options.a);
   initializer->reset(new Initializer(rows));
   return Status::Ok();
+}
+
+void Initializer::FillRecord(const RecordLayout& layout, int64_t key, float* record) const {
+  if (layout.types().row == FloatType::kFloat32) return Fill(key, layout.dim(), record);
+  static thread_local std::vector<float> row;
+  row.resize(static_cast<size_t>(layout.dim()));
+  Fill(key, layout.dim(), row.data());
+  PackRow(layout, row.data(), record);
 }
 
 }  // namespace keras_sparse

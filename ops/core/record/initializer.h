@@ -9,6 +9,7 @@
 
 #include "ops/core/base/status.h"
 #include "ops/core/record/initial_rows.h"
+#include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
 
@@ -41,6 +42,9 @@ class Initializer {
 
   //   row  (dim)
   void Fill(int64_t key, int64_t dim, float* row) const { rows_.Fill(key, 0, dim, row); }
+
+  // Stores the row in a record.
+  void FillRecord(const RecordLayout& layout, int64_t key, float* record) const;
 
   // Returns the initializer as plain numbers, for a GPU.
   const InitialRows& rows() const { return rows_; }

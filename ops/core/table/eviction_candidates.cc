@@ -44,11 +44,14 @@ void RowJudge::Judge(const std::vector<int64_t>& keys, const std::vector<const f
   std::vector<char> leaves(keys.size());
   executor_->ParallelFor(
       static_cast<int64_t>(keys.size()), kNanosecondsPerCandidate, [&](int64_t begin, int64_t end) {
-        std::vector<float> made(static_cast<size_t>(moves_rows ? dim : 0));
+        const bool is_packed = state_.layout().is_packed();
+        const int64_t words = rule_.float_layout().record_words();
+        std::vector<float> made(
+            static_cast<size_t>(policy_.needs_row() && (moves_rows || is_packed) ? words : 0));
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
           const float* row = records[i];
-          if (moves_rows && !rule_.IsCurrent(row)) {
-            rule_.Read(row, made.data());
+          if (!made.empty() && (is_packed || !rule_.IsCurrent(row))) {
+            state_.rule_state.ReadFloats(row, made.data());
             row = made.data();
           }
           leaves[i] = policy_.Evicts(state_.rule_state.AgeOf(records[i]), row, dim) ? 1 : 0;

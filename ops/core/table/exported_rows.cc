@@ -9,10 +9,10 @@ void ExportedRows::Append(int64_t key, const float* record, const RuleState& rul
   keys.push_back(key);
   const size_t begin = records.size();
   // Includes the words behind the record, which catching up needs and which are dropped afterwards.
-  records.insert(records.end(), record, record + layout.record_words());
+  records.resize(begin + static_cast<size_t>(rule_state.rule().float_layout().record_words()));
+  rule_state.ReadFloats(record, records.data() + begin);
   if (layout.keeps_gradient_step()) ages.push_back(rule_state.AgeOf(record));
   if (layout.keeps_frequency()) frequencies.push_back(layout.Frequency(record));
-  if (rule_state.rule().defers_moves()) rule_state.rule().CatchUp(records.data() + begin);
   records.resize(begin + static_cast<size_t>(layout.record_floats()));
 }
 

@@ -56,7 +56,24 @@ void RuleState::BeginStep(const std::vector<float>& numbers) {
   RefreshClock();
 }
 
-Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
+void RuleState::ReadFloats(const float* record, float* floats) const {
+  UnpackRecord(layout(), record, floats);
+  if (!rule_->defers_moves()) return;
+  rule_->CatchUp(floats);
+  RoundRecord(layout(), floats);
+}
+
+void RuleState::CatchUp(const Rounding& rounding, int64_t key, float* record) const {
+  if (!layout().is_packed()) return rule_->CatchUp(record);
+  if (rule_->IsCurrent(record)) return;
+  static thread_local std::vector<float> floats;
+  floats.resize(static_cast<size_t>(rule_->float_layout().record_words()));
+  UnpackRecord(layout(), record, floats.data());
+  rule_->CatchUp(floats.data());
+  PackRecord(layout(), floats.data(), rounding, key, record);
+}
+
+Status RuleState::CatchUpAll(const Rounding& rounding, TierStack* tiers, Executor* executor) const {
   if (!rule_->defers_moves()) return Status::Ok();
   tiers->staged().Clear();
   for (int64_t cursor = 0; cursor >= 0;) {
@@ -66,21 +83,23 @@ Status RuleState::CatchUpAll(TierStack* tiers, Executor* executor) const {
     executor->ParallelFor(static_cast<int64_t>(records.size()), kNanosecondsPerCaughtUpRow,
                           [&](int64_t begin, int64_t end) {
                             for (int64_t i = begin; i < end; ++i) {
-                              rule_->CatchUp(const_cast<float*>(records[static_cast<size_t>(i)]));
+                              const auto row = static_cast<size_t>(i);
+                              CatchUp(rounding, keys[row], const_cast<float*>(records[row]));
                             }
                           });
   }
   if (HbmStore* gpu = tiers->hbm_store(); gpu != nullptr) {
-    KERAS_SPARSE_RETURN_IF_ERROR(gpu->CatchUp(*rule_, history_on_device_.get()));
+    KERAS_SPARSE_RETURN_IF_ERROR(gpu->CatchUp(*rule_, rounding, history_on_device_.get()));
   }
   for (const auto& store : tiers->cold_stores()) {
-    KERAS_SPARSE_RETURN_IF_ERROR(CatchUpStore(store.get(), executor));
+    KERAS_SPARSE_RETURN_IF_ERROR(CatchUpStore(rounding, store.get(), executor));
   }
   return Status::Ok();
 }
 
 // May be repeated after an error: records that are already caught up have no missed steps.
-Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
+Status RuleState::CatchUpStore(const Rounding& rounding, RowStore* store,
+                               Executor* executor) const {
   // A change ends the walk, so all keys are collected first.
   std::vector<int64_t> keys;
   std::vector<char> records;
@@ -97,7 +116,8 @@ Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
     KERAS_SPARSE_RETURN_IF_ERROR(store->Get(&keys[begin], n, records.data(), found.get()));
     executor->ParallelFor(n, kNanosecondsPerCaughtUpRow, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        rule_->CatchUp(reinterpret_cast<float*>(records.data() + i * record_bytes));
+        CatchUp(rounding, keys[static_cast<size_t>(begin + i)],
+                reinterpret_cast<float*>(records.data() + i * record_bytes));
       }
     });
     KERAS_SPARSE_RETURN_IF_ERROR(store->Put(&keys[begin], n, records.data()));
@@ -105,14 +125,14 @@ Status RuleState::CatchUpStore(RowStore* store, Executor* executor) const {
   return Status::Ok();
 }
 
-Status RuleState::BoundHistory(TierStack* tiers, Executor* executor) {
+Status RuleState::BoundHistory(const Rounding& rounding, TierStack* tiers, Executor* executor) {
   if (is_restoring_) return Status::Ok();
   const int64_t history_bytes = rule_->history_bytes();
   if (history_bytes <= kLeastHistoryBytes) return Status::Ok();
   // Compares with the size of the rows, not of the tiers, so that all tiers give the same result.
   const int64_t row_bytes = tiers->num_rows() * layout().record_bytes();
   if (history_bytes <= row_bytes / kHistoryShare) return Status::Ok();
-  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(tiers, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(CatchUpAll(rounding, tiers, executor));
   // Records of a checkpoint may be older than the history that the rule keeps now.
   tiers->SetEverythingChanged();
   rule_->ForgetSteps();

@@ -11,6 +11,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/optimizer/history_on_device.h"
 #include "ops/core/optimizer/update_rule.h"
+#include "ops/core/record/packed_record.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/table/table_options.h"
 #include "ops/core/table/tier_stack.h"
@@ -24,7 +25,7 @@ namespace keras_sparse {
 class RuleState {
  public:
   explicit RuleState(const TableOptions& options)
-      : rule_(UpdateRule::None(options.output_dim, options.keeps)),
+      : rule_(UpdateRule::None(options.output_dim, options.keeps, options.types)),
         history_on_device_(std::make_unique<cuda_impl::HistoryOnDevice>()),
         ages_in_seconds_(options.ages_in_seconds),
         wall_clock_(options.clock) {}
@@ -57,6 +58,11 @@ class RuleState {
   // Returns the clock and the numbers of the rule in the steps that rows may have missed.
   RuleHistory history() const;
 
+  // Reads a record as it is with all missed steps applied: numbers that a record of the table can
+  // store.
+  //   floats  a float record
+  void ReadFloats(const float* record, float* floats) const;
+
   // REQUIRES: records are laid out for the rule and have no missed steps
   void Set(std::unique_ptr<UpdateRule> rule);
   // Continues after the steps of a saved table with the same rule. Records imported until the next
@@ -70,13 +76,15 @@ class RuleState {
   void FinishStep() { rule_->FinishStep(); }
 
   // Applies all missed steps to the rows in these tiers.
-  Status CatchUpAll(TierStack* tiers, Executor* executor) const;
+  Status CatchUpAll(const Rounding& rounding, TierStack* tiers, Executor* executor) const;
   // Applies all missed steps once the history is large compared with the rows, then drops the
   // history.
-  Status BoundHistory(TierStack* tiers, Executor* executor);
+  Status BoundHistory(const Rounding& rounding, TierStack* tiers, Executor* executor);
 
  private:
-  Status CatchUpStore(RowStore* store, Executor* executor) const;
+  // Applies the missed steps of a stored record.
+  void CatchUp(const Rounding& rounding, int64_t key, float* record) const;
+  Status CatchUpStore(const Rounding& rounding, RowStore* store, Executor* executor) const;
 
   void SetRule(std::unique_ptr<UpdateRule> rule);
 

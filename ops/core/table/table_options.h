@@ -38,6 +38,10 @@ struct TableOptions {
   // rejects such ids.
   bool out_of_range_is_zero = false;
   StorageOptions storage;
+  // The types of stored rows and slots, and whether updates round to them at random rather than to
+  // the nearest.
+  RecordTypes types = {};
+  bool rounds_randomly = true;
   // Words that a dynamic table keeps about each row's gradients, 4 bytes each.
   KeptWords keeps = {};
   // If true, rows are marked with the time of `clock` at a gradient; else with the table's step.

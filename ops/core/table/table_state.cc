@@ -24,21 +24,22 @@ Status TableState::CheckKeys(const int64_t* keys, int64_t n) const {
 }
 
 Status TableState::CheckRecords(const float* records, int64_t n, int64_t width) const {
+  const RecordLayout& layout = rule().float_layout();
   const int64_t dim = options.output_dim;
-  const int64_t words = layout().record_words();
-  if (width == dim || width == layout().record_floats()) return Status::Ok();
+  const int64_t words = layout.record_words();
+  if (width == dim || width == layout.record_floats()) return Status::Ok();
   if (width != words) {
-    const bool has_steps = words > layout().record_floats();
+    const bool has_steps = words > layout.record_floats();
     return InvalidArgument(
         "`records` of table '" + options.name + "' must be " + std::to_string(dim) +
-        " wide (rows) or " + std::to_string(layout().record_floats()) +
-        " (rows and slots of rule '" + rule().name() + "')" +
+        " wide (rows) or " + std::to_string(layout.record_floats()) + " (rows and slots of rule '" +
+        rule().name() + "')" +
         (has_steps ? " or " + std::to_string(words) + " (their steps too)" : "") +
         ". Received: " + std::to_string(width));
   }
   for (int64_t i = 0; i < n; ++i) {
     const float* record = records + i * width;
-    if (!rule().RemembersLastStep(record)) return rule().ForgottenStep(record, i);
+    if (!rule().RemembersLastStep(layout, record)) return rule().ForgottenStep(layout, record, i);
   }
   return Status::Ok();
 }
@@ -64,7 +65,7 @@ Status TableState::BeginChange(Executor* executor) {
   }
   if (!is_unfinished) return Status::Ok();
   CountChange();  // rows may move even if the change is rejected
-  KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(&tiers, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(rounding(), &tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.DemoteExcess(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.CheckMemory());
   is_unfinished = false;
@@ -76,7 +77,7 @@ Status TableState::BeginChange(Executor* executor) {
 // memory.
 void TableState::FinishChange(Executor* executor) {
   tiers.SeeFirstTierBytes();
-  const Status bounded = rule_state.BoundHistory(&tiers, executor);
+  const Status bounded = rule_state.BoundHistory(rounding(), &tiers, executor);
   const Status demoted = tiers.DemoteExcess(executor);
   is_unfinished = !bounded.ok() || !demoted.ok() || !tiers.CheckMemory().ok();
 }

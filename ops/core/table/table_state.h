@@ -10,6 +10,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/eviction/eviction_policy.h"
 #include "ops/core/optimizer/update_rule.h"
+#include "ops/core/record/packed_record.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/table/admission_gate.h"
 #include "ops/core/table/eviction_queue.h"
@@ -48,6 +49,11 @@ struct TableState {
 
   const UpdateRule& rule() const { return rule_state.rule(); }
   const RecordLayout& layout() const { return rule_state.layout(); }
+  // Returns how a change that begins now rounds the records that it stores.
+  Rounding rounding() const {
+    return {options.rounds_randomly, static_cast<uint64_t>(rule().step()),
+            gate.initializer().rows().part};
+  }
   // Returns the finest partition of an update, in bits.
   int max_partition_bits() const {
     return gate.max_partition_bits(tiers.first_tier().max_partition_bits());

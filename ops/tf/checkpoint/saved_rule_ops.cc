@@ -20,6 +20,8 @@ REGISTER_OP("KerasSparseOpenSavedRule")
     .Attr("output_dim: int")
     .Attr("keeps_gradient_step: bool")
     .Attr("keeps_frequency: bool")
+    .Attr("row_type: {float, half, bfloat16} = DT_FLOAT")
+    .Attr("slot_type: {float, half, bfloat16} = DT_FLOAT")
     .Input("constants: double")
     .Input("weight_decay: double")
     .KERAS_SPARSE_HISTORY_INPUTS.Output("handle: resource")
@@ -34,6 +36,11 @@ class OpenSavedRuleOp : public tf::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_dim", &rule_.dim));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("keeps_gradient_step", &rule_.keeps.gradient_step));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("keeps_frequency", &rule_.keeps.frequency));
+    tf::DataType row_type = tf::DT_FLOAT;
+    tf::DataType slot_type = tf::DT_FLOAT;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("row_type", &row_type));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("slot_type", &slot_type));
+    rule_.types = {FloatTypeOf(row_type), FloatTypeOf(slot_type)};
   }
 
   void Compute(tf::OpKernelContext* ctx) override {

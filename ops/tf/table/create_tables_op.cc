@@ -37,6 +37,11 @@ REGISTER_OP("KerasSparseCreateTables")
     // Empty: none.
     .Attr("ages_in_seconds: list(bool) = []")
     .Attr("keeps_frequencies: list(bool) = []")
+    // The types of stored rows and slots; whether updates round to them at random. Empty: float32,
+    // and all at random.
+    .Attr("row_types: list({float, half, bfloat16}) = []")
+    .Attr("slot_types: list({float, half, bfloat16}) = []")
+    .Attr("round_randomly: list(bool) = []")
     // shard and num_shards of TableOptions for each table. Empty: none.
     .Attr("shards: list(int) = []")
     .Output("handles: N * resource")
@@ -93,6 +98,12 @@ class CreateTablesOp : public tf::OpKernel {
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_gradient_steps", &keeps_gradient_steps));
     TF_RETURN_IF_ERROR(ctx->GetAttr("keeps_frequencies", &keeps_frequencies));
     TF_RETURN_IF_ERROR(ctx->GetAttr("ages_in_seconds", &ages_in_seconds));
+    std::vector<tf::DataType> row_types;
+    std::vector<tf::DataType> slot_types;
+    std::vector<bool> round_randomly;
+    TF_RETURN_IF_ERROR(ctx->GetAttr("row_types", &row_types));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("slot_types", &slot_types));
+    TF_RETURN_IF_ERROR(ctx->GetAttr("round_randomly", &round_randomly));
     TF_RETURN_IF_ERROR(ctx->GetAttr("shards", &shards));
     std::vector<InitializerOptions> initializers;
     TF_RETURN_IF_ERROR(ReadInitializers(ctx, &initializers));
@@ -109,6 +120,13 @@ class CreateTablesOp : public tf::OpKernel {
     if (!shards.empty() && shards.size() != 2 * size) {
       return InvalidInput(absl::StrCat("`shards` must have two entries a table. Received: N=", n));
     }
+    for (const size_t given : {row_types.size(), slot_types.size(), round_randomly.size()}) {
+      if (given == 0 || given == size) continue;
+      return InvalidInput(absl::StrCat(
+          "`row_types`, `slot_types` and `round_randomly` must have one entry a table, "
+          "or none. Received: N=",
+          n));
+    }
     for (size_t i = 0; i < size; ++i) {
       if (out_of_range[i] != "error" && out_of_range[i] != "zero") {
         return InvalidInput(absl::StrCat(
@@ -117,8 +135,11 @@ class CreateTablesOp : public tf::OpKernel {
       }
       const KeptWords keeps = {keeps_gradient_steps[i], IsSet(keeps_frequencies, i)};
       options_.push_back({"", input_dims[i], output_dims[i], initializers[i],
-                          out_of_range[i] == "zero", storages[i], keeps,
+                          out_of_range[i] == "zero", storages[i], RecordTypes(), true, keeps,
                           IsSet(ages_in_seconds, i)});
+      if (!row_types.empty()) options_.back().types.row = FloatTypeOf(row_types[i]);
+      if (!slot_types.empty()) options_.back().types.slots = FloatTypeOf(slot_types[i]);
+      if (!round_randomly.empty()) options_.back().rounds_randomly = round_randomly[i];
       if (shards.empty()) continue;
       options_.back().shard = shards[2 * i];
       options_.back().num_shards = shards[2 * i + 1];

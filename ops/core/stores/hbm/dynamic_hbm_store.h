@@ -43,6 +43,7 @@ class DynamicHbmStore : public HbmStore {
 
   void NoteUses(const uint32_t* rows, int64_t n) override REQUIRES(mutex_);
   int64_t MostRows(int64_t record_bytes) const override;
+  RecordsView KeysView() const override REQUIRES_SHARED(mutex_) { return keys_.view(); }
   Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const override
       REQUIRES_SHARED(mutex_);
   int64_t NextRows(int64_t cursor, int64_t max_rows, std::vector<uint32_t>* rows) const override

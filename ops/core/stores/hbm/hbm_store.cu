@@ -51,7 +51,8 @@ Status HbmStore::Relayout(const RecordLayout& from, const RecordLayout& to, int6
   return Status::Ok();
 }
 
-Status HbmStore::CatchUp(const UpdateRule& rule, cuda_impl::HistoryOnDevice* history) {
+Status HbmStore::CatchUp(const UpdateRule& rule, const Rounding& rounding,
+                         cuda_impl::HistoryOnDevice* history) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
   // Used rows only: a free row may be older than everything the rule remembers.
@@ -60,12 +61,18 @@ Status HbmStore::CatchUp(const UpdateRule& rule, cuda_impl::HistoryOnDevice* his
     rows.clear();
     cursor = NextRows(cursor, kCatchUpRows, &rows);
     const auto catch_up = [&](const int64_t* /*keys*/, const uint32_t* there, int64_t n) {
-      return cuda_impl::CatchUpRecords(rule, history, records_.view(), there, n, device_);
+      return cuda_impl::CatchUpRecords(rule, history, records_.view(), there, n, device_,
+                                       {rounding, KeysView()});
     };
     KERAS_SPARSE_RETURN_IF_ERROR(
         transfer_->Send(nullptr, rows.data(), static_cast<int64_t>(rows.size()), catch_up));
   }
   return Status::Ok();
+}
+
+RecordsView HbmStore::keys_view() const {
+  const SharedLock lock(mutex_);
+  return KeysView();
 }
 
 RecordsView HbmStore::records_view() const {

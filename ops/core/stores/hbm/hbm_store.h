@@ -17,6 +17,7 @@
 #include "ops/core/optimizer/update_rule.h"
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/record/initial_rows.h"
+#include "ops/core/record/packed_record.h"
 #include "ops/core/record/record_layout.h"
 #include "ops/core/record/records_view.h"
 #include "ops/core/stores/hbm/hbm_changes.h"
@@ -66,10 +67,13 @@ class HbmStore : public RowStore {
 
   // Applies missed steps to all records: UpdateRule::CatchUp of each. No record leaves the GPU.
   //   history  the rule's
-  virtual Status CatchUp(const UpdateRule& rule, cuda_impl::HistoryOnDevice* history);
+  virtual Status CatchUp(const UpdateRule& rule, const Rounding& rounding,
+                         cuda_impl::HistoryOnDevice* history);
 
   virtual bool is_static() const = 0;
   RecordsView records_view() const;
+  // Returns the key of each row in a dynamic table; no slabs in a static one.
+  RecordsView keys_view() const;
   // The index of a dynamic table. In a static table, the key is the row number.
   virtual HbmIndexView index_view() const { return {}; }
 
@@ -124,6 +128,7 @@ class HbmStore : public RowStore {
   // Implements Use over lower tiers.
   virtual void NoteUses(const uint32_t* /*rows*/, int64_t /*n*/) REQUIRES(mutex_) {}
 
+  virtual RecordsView KeysView() const REQUIRES_SHARED(mutex_) { return {}; }
   // Returns the row of each key, or kNoHbmRow.
   virtual Status FindRows(const int64_t* keys, int64_t n, uint32_t* rows) const
       REQUIRES_SHARED(mutex_) = 0;

@@ -23,7 +23,8 @@ class Drift : public UpdateRule {
                                 true)) {}
 
   void CatchUp(float* record) const override {
-    for (int64_t missed = MissedSteps(record); missed > 0; --missed) Move(record, nullptr);
+    for (int64_t missed = MissedSteps(float_layout(), record); missed > 0; --missed)
+      Move(record, nullptr);
     layout().SetLastStep(record, step());
   }
   void Read(const float* record, float* row) const override {

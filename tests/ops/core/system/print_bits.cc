@@ -147,6 +147,10 @@ void PrintSums() {
       digest.Add(halves.data(), dim);
       AddScaled(type, 0.7f, halves.data(), dim, sum.data());
       digest.Add(sum);
+      for (const uint32_t first : {0u, 48u, 5u}) {
+        WriteFloatsRandomly(type, sum.data(), dim, RandomBits::Of(1, 2, 3), first, halves.data());
+        digest.Add(halves.data(), dim);
+      }
     }
   }
   digest.Print("sums");

@@ -1,0 +1,50 @@
+import dataclasses
+
+from keras_sparse.utils import checks
+
+ROW_DTYPES = ("float32", "bfloat16", "float16")
+SLOT_DTYPES = ("float32", "bfloat16")
+ROUNDINGS = ("stochastic", "nearest")
+
+_WORD_BYTES = 4
+_FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class RowDtypes:
+    """The dtypes in which a table stores rows and slots, and how updates round to them.
+
+    Args:
+        row: String, one of `ROW_DTYPES`.
+        slots: String, one of `SLOT_DTYPES`: of slots with one float per element. Slots with one
+            float per row are float32.
+        rounding: String, one of `ROUNDINGS`.
+    """
+
+    row: str = "float32"
+    slots: str = "float32"
+    rounding: str = "stochastic"
+
+    def __post_init__(self):
+        checks.one_of(self.row, ROW_DTYPES, "row_dtype")
+        checks.one_of(self.slots, SLOT_DTYPES, "slot_dtype")
+        checks.one_of(self.rounding, ROUNDINGS, "rounding")
+
+    @property
+    def are_float32(self):
+        """Boolean. Whether rows and slots are both float32."""
+        return self.row == self.slots == "float32"
+
+    def record_bytes(self, width, num_slots, num_row_slots=0):
+        """Returns the bytes of a row and its slots, each of which ends at a whole word.
+
+        Args:
+            width: Integer. Width of a row.
+            num_slots, num_row_slots: Integers. Slots with one float per element, and per row.
+        """
+        slots = num_slots * _whole_words(width * _FLOAT_BYTES[self.slots])
+        return _whole_words(width * _FLOAT_BYTES[self.row]) + slots + num_row_slots * _WORD_BYTES
+
+
+def _whole_words(num_bytes):
+    return -(-num_bytes // _WORD_BYTES) * _WORD_BYTES
