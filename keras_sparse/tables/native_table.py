@@ -11,6 +11,7 @@ from keras_sparse.tables.initial_rows import native_initial_rows
 from keras_sparse.tables.initial_rows import resolve_seed
 from keras_sparse.tables.initial_rows import rows_in_chunks
 from keras_sparse.tables.initial_rows import seeded
+from keras_sparse.tables.packed_records import packed_records
 from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.saved_files import SavedFiles
 from keras_sparse.tables.table import RowMetadata
@@ -130,6 +131,20 @@ class NativeTable:
         return RowMetadata(
             unit if policy.needs_ages else None, self.frequency or policy.needs_frequencies
         )
+
+    @property
+    def record_words(self):
+        """Integer. Words of 4 bytes of a stored row and its slots."""
+        packed = packed_records(self)
+        return self.record_floats if packed is None else packed.words
+
+    @property
+    def rule_step(self):
+        """Integer, the finished steps of the rule; `None` for a float32 table."""
+        if self.dtypes.are_float32:
+            return None
+        with tf.init_scope():
+            return int(native.export_history([self])[0].step)
 
     @property
     def layout(self):

@@ -14,6 +14,7 @@ class RecordLayout:
     Attributes:
         floats: Integer. Width of row and slots.
         slot_widths: Dict of integers by the names of the slots, in their order.
+        row_slots: Tuple of strings: the slots with one float per row.
     """
 
     def __init__(self, width, slot_names):
@@ -24,6 +25,7 @@ class RecordLayout:
         self._begins = [0, *ends[:-1]]
         self.floats = ends[-1]
         self.slot_widths = dict(zip(slot_names, widths[1:], strict=True))
+        self.row_slots = tuple(name for name in slot_names if name in _ROW_SLOTS)
 
     def split(self, records):
         """Returns the rows of records, and a dict of the slots by name: views, all of them."""

@@ -30,6 +30,15 @@ class RowDtypes:
         checks.one_of(self.slots, SLOT_DTYPES, "slot_dtype")
         checks.one_of(self.rounding, ROUNDINGS, "rounding")
 
+    @classmethod
+    def from_saved_fields(cls, fields):
+        """Takes the dtypes out of the fields of a saved table; those left out are float32."""
+        return cls(fields.pop("row_dtype", "float32"), fields.pop("slot_dtype", "float32"))
+
+    def saved_fields(self):
+        """Returns the dtypes as a dict for JSON: an empty one if all are float32."""
+        return {} if self.are_float32 else {"row_dtype": self.row, "slot_dtype": self.slots}
+
     @property
     def are_float32(self):
         """Boolean. Whether rows and slots are both float32."""
@@ -44,6 +53,9 @@ class RowDtypes:
         """
         slots = num_slots * _whole_words(width * _FLOAT_BYTES[self.slots])
         return _whole_words(width * _FLOAT_BYTES[self.row]) + slots + num_row_slots * _WORD_BYTES
+
+
+FLOAT32 = RowDtypes()
 
 
 def _whole_words(num_bytes):

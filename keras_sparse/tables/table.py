@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from keras_sparse.tables.record_layout import RecordLayout
+from keras_sparse.tables.row_dtypes import RowDtypes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,6 +89,9 @@ class TableDescription:
         admission: A filter of `keras_sparse.storage`, or `None`.
         metadata: `RowMetadata`.
         num_rows: Integer. Rows in the table now.
+        dtypes: `RowDtypes` of its records.
+        rule_step: Integer, the finished steps of the rule, for a table that rounds by them. `None`
+            for a float32 table.
     """
 
     path: str
@@ -99,6 +103,8 @@ class TableDescription:
     admission: Any
     metadata: RowMetadata
     num_rows: int
+    dtypes: RowDtypes
+    rule_step: int | None
 
     @property
     def layout(self):

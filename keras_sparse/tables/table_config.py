@@ -54,7 +54,7 @@ class TableConfig:
             max_rows=check_row_limit(self.max_rows, input_dim),
             frequency=check_frequency(self.frequency, input_dim),
         )
-        self.dtypes  # noqa: B018: raises an error for another dtype
+        RowDtypes(self.row_dtype, self.slot_dtype, self.rounding)  # raises for another one
 
     @property
     def dtypes(self):

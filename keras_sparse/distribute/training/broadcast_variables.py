@@ -11,6 +11,7 @@ from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import check_agreement
 from keras_sparse.tables.embedding_variable import EmbeddingVariable
+from keras_sparse.tables.packed_records import packed_records
 from keras_sparse.utils import checks
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 
@@ -146,6 +147,7 @@ def describe_table(table):
         "slots": table.slot_names,
         "ages": table.metadata.ages,
         "frequencies": table.metadata.frequencies,
+        **table.dtypes.saved_fields(),
         "admission": None if admission is None else admission.layout(),
     }
     return f"table({', '.join(f'{name}={value}' for name, value in settings.items())})"
@@ -160,9 +162,11 @@ def _history(table):
 def _records(table):
     # A record is up to a few words wider than the row and its slots.
     max_rows = max(1, CHUNK_BYTES // (4 * table.record_floats + 16))
+    packed = packed_records(table)
     cursor = 0
     while cursor >= 0:
         keys, records, cursor = native.export_raw(table, cursor, max_rows, False, False)
         cursor = int(cursor)
         if len(keys):
-            yield keys.numpy(), records.numpy()
+            records = records.numpy()
+            yield keys.numpy(), records if packed is None else packed.unpack(records)

@@ -14,7 +14,7 @@ from keras_sparse.saving.table_format.table_entry import TableEntry
 from keras_sparse.utils import checks
 
 FORMAT = "keras_sparse checkpoint"
-VERSION = 4
+VERSION = 5
 # Files without what a later version brought are written as before, for readers that do not know it:
 # accumulated gradients (4), frequencies and ages in seconds (3), and ranks.
 _VERSION_OF_RANKS = 2

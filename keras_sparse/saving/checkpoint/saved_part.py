@@ -5,6 +5,7 @@ import numpy as np
 from keras_sparse import native
 from keras_sparse.saving.table_format.saved_ages import ages_now
 from keras_sparse.saving.table_format.saved_table import SavedTable
+from keras_sparse.tables.packed_records import packed_records
 from keras_sparse.tables.table import RowPiece
 from keras_sparse.tables.table_part import TablePart
 
@@ -42,9 +43,13 @@ class SavedPart(SavedTable):
         return self.reader.read_erased(folder, part)
 
     def read_raw(self, folder, part):
-        """Yields the `RowPiece` of each chunk, whose records are as they lay in the tiers."""
+        """Yields the `RowPiece` of each chunk, whose records are as they lay in the tiers.
+
+        Records in 16 bits come in float32, which holds the same numbers.
+        """
+        packed = packed_records(self.table)
         for keys, raw in self.reader.read(self.index, folder, part):
-            yield RowPiece(keys, raw)
+            yield RowPiece(keys, raw if packed is None else packed.unpack(raw))
 
     def read_pieces(self, folder, part, unit, wanted=None):
         for keys, raw in self.reader.read(self.index, folder, part, wanted):
@@ -79,7 +84,10 @@ class SavedPart(SavedTable):
         """The function that gives records as they are after the last step."""
         table = self.table
         if table.rule is None:
-            return lambda raw: raw[:, : table.record_floats]
+            packed = packed_records(table)
+            return lambda raw: (raw if packed is None else packed.unpack(raw))[
+                :, : table.record_floats
+            ]
         rule = native.SavedRule(
             table.rule,
             table.rule_constants,
@@ -88,6 +96,7 @@ class SavedPart(SavedTable):
             self.history,
             table.metadata.ages is not None,
             table.metadata.frequencies,
+            table.dtypes,
         )
         return lambda raw: rule.catch_up(raw).numpy()
 

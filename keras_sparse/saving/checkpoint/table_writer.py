@@ -47,7 +47,7 @@ class TableWriter:
         self._writer = ChunkWriter(self._group, check_written)
         self._link_prefix = f"{checkpoint_id}-{index}-"
         self._progress = progress
-        self._record_words = variable.record_floats  # more if the table keeps steps
+        self._record_words = variable.record_words  # more if the table keeps steps
 
     def write(self, is_everything_changed, base, links=True):
         """Writes the table's files.
@@ -96,6 +96,7 @@ class TableWriter:
             number=self._number,
             part=variable.part,
             accumulated=self._write_accumulated(),
+            dtypes=variable.dtypes,
         )
 
     def _write_accumulated(self):

@@ -1,5 +1,7 @@
 import contextlib
 
+import numpy as np
+
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
 from keras_sparse.distribute.tables.distributed_table import DistributedTable
 from keras_sparse.saving.format.external_tables import save_number
@@ -13,6 +15,7 @@ from keras_sparse.saving.table_format.chunks import MAX_ENTRIES
 from keras_sparse.saving.table_format.saved_ages import seconds_now
 from keras_sparse.saving.table_format.table_header import TableHeader
 from keras_sparse.tables.embedding_variable import table_of
+from keras_sparse.tables.packed_records import packed_records
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
 from keras_sparse.utils.progress_bar import Progress
 
@@ -82,7 +85,12 @@ def _go_through(pieces):
 
 def _pieces(table, description):
     record_bytes = 4 * description.layout.floats + 8 + 4 * len(description.metadata.names)
-    return table.export_pieces(max(1, CHUNK_BYTES // record_bytes))
+    pieces = table.export_pieces(max(1, CHUNK_BYTES // record_bytes))
+    packed = packed_records(description)
+    if packed is None:
+        return pieces
+    # A generator, so that `_go_through` reaches the end of the pieces.
+    return (each._replace(records=packed.pack(each.records).view(np.uint32)) for each in pieces)
 
 
 def _write(table, pieces, entries, store):
@@ -102,5 +110,7 @@ def _write(table, pieces, entries, store):
         chunks=chunks,
         filter=writer.put_filter(table.admission, entries),
         ages_clock=ages_clock,
+        dtypes=table.dtypes,
+        rule_step=table.rule_step,
         **metadata,
     ).write(store)

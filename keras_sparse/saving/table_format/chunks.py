@@ -97,17 +97,18 @@ def read_chunks(header, store):
         ValueError: A chunk is missing, of another shape, or its bytes are not those saved.
     """
     for index, (num_rows, keys_crc32, records_crc32) in enumerate(header.chunks):
-        width = header.record_floats
+        dtype, width = header.record_shape
         shape = (num_rows,)
         kept = {
             name: read_array(store, f"{name}_{index:06d}", np.uint32, shape, checksums[index])
             for name, checksums in header.kept_words().items()
         }
-        yield RowPiece(
-            read_array(store, f"keys_{index:06d}", np.int64, shape, keys_crc32),
-            read_array(store, f"records_{index:06d}", np.float32, (num_rows, width), records_crc32),
-            **kept,
-        )
+        keys = read_array(store, f"keys_{index:06d}", np.int64, shape, keys_crc32)
+        name = f"records_{index:06d}"
+        records = read_array(store, name, dtype, (num_rows, width), records_crc32)
+        if header.packed is not None:
+            records = header.packed.unpack(records.view(np.float32))
+        yield RowPiece(keys, records, **kept)
 
 
 def read_filter_chunks(header, store):
@@ -139,7 +140,8 @@ def find_chunks(header, store):
     for index, (num_rows, *_) in enumerate(header.chunks):
         number, shape = f"{index:06d}", (num_rows,)
         _find(store, f"keys_{number}", np.int64, shape)
-        _find(store, f"records_{number}", np.float32, (num_rows, header.record_floats))
+        dtype, width = header.record_shape
+        _find(store, f"records_{number}", dtype, (num_rows, width))
         for name in header.kept_words():
             _find(store, f"{name}_{number}", np.uint32, shape)
     chunks = () if header.filter is None else header.filter.chunks

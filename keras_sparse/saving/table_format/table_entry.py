@@ -2,6 +2,8 @@ import dataclasses
 
 from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
+from keras_sparse.tables.row_dtypes import FLOAT32
+from keras_sparse.tables.row_dtypes import RowDtypes
 from keras_sparse.tables.table import RowMetadata
 from keras_sparse.tables.table_part import TablePart
 
@@ -118,10 +120,13 @@ class TableEntry:
     number: int | None = None  # the place of its table among those of the model; `None`: its own
     part: TablePart | None = None
     accumulated: tuple[int, int, int] | None = None
+    dtypes: RowDtypes = FLOAT32
 
     @property
     def version(self):
         """The first version of manifests whose readers know all that the table has."""
+        if not self.dtypes.are_float32:
+            return 5
         if self.accumulated is not None:
             return 4
         return 3 if self.metadata.frequencies or self.metadata.ages == "seconds" else 1
@@ -133,6 +138,7 @@ class TableEntry:
             is_of_one: Boolean. Whether one process has saved all tables by itself.
         """
         fields = dataclasses.asdict(self)
+        del fields["dtypes"]
         kept = {
             "keeps_ages": self.metadata.ages is not None,
             "keeps_frequencies": self.metadata.frequencies,
@@ -151,7 +157,7 @@ class TableEntry:
         for field in ("keeps_frequencies", "ages_in_seconds", "accumulated"):
             if not fields[field]:
                 del fields[field]
-        return fields
+        return {**fields, **self.dtypes.saved_fields()}
 
     @classmethod
     def from_saved_fields(cls, fields):
@@ -164,6 +170,7 @@ class TableEntry:
         unit = "seconds" if in_seconds else "steps"
         frequencies = fields.pop("keeps_frequencies", False)
         fields["metadata"] = RowMetadata(unit if keeps_ages else None, frequencies)
+        fields["dtypes"] = RowDtypes.from_saved_fields(fields)
         fields["slot_names"] = tuple(fields["slot_names"])
         fields["history"] = History(**fields["history"])
         fields["parts"] = tuple(_file(each) for each in fields["parts"])

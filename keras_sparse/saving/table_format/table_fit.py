@@ -46,6 +46,28 @@ def may_load_filter(table, saved):
     return True
 
 
+def warn_of_rounding(table, saved):
+    """Warns if a table stores rows or slots in fewer bits than a saved one, or in other ones.
+
+    Args:
+        table: `LocalTable`.
+        saved: `TableHeader` or `TableEntry`.
+    """
+    pairs = {
+        "rows": (saved.dtypes.row, table.dtypes.row),
+        "slots": (saved.dtypes.slots, table.dtypes.slots),
+    }
+    lossy = [
+        f"{name} of {theirs} to {ours}"
+        for name, (theirs, ours) in pairs.items()
+        if ours not in (theirs, "float32") and (name == "rows" or saved.slot_names)
+    ]
+    if lossy:
+        warnings.warn(
+            f"Loading '{table.path}' rounds {' and '.join(lossy)}, to the nearest.", stacklevel=2
+        )
+
+
 def _family(rule):
     """The lazy variant of a rule keeps the same slots as the rule itself."""
     return rule and rule.removeprefix("lazy_")

@@ -8,10 +8,14 @@ from keras_sparse.saving.format.damage_error import check_types
 from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.tables.initial_rows import InitialRows
+from keras_sparse.tables.packed_records import packed_records
+from keras_sparse.tables.row_dtypes import FLOAT32
+from keras_sparse.tables.row_dtypes import RowDtypes
 
 FORMAT = "keras_sparse table"
-VERSION = 5
+VERSION = 6
 # Files without what a later version brought are written as before, for readers that do not know it.
+_VERSION_OF_SECONDS = 5  # and of frequencies
 _VERSION_OF_AGES = 4  # in steps
 _VERSION_WITHOUT_AGES = 3
 _VERSION_WITHOUT_FILTER = 2
@@ -52,6 +56,8 @@ class TableHeader:
         frequencies: Likewise, of the frequencies.
         ages_clock: Integer, seconds since 1970, modulo 2^32: when the ages were saved, if they are
             seconds; otherwise `None`.
+        dtypes: `RowDtypes` of the stored records.
+        rule_step: Integer, the finished steps of the rule; `None` for a float32 table.
     """
 
     input_dim: int | None
@@ -65,10 +71,24 @@ class TableHeader:
     ages: tuple[int, ...] | None = None
     frequencies: tuple[int, ...] | None = None
     ages_clock: int | None = None
+    dtypes: RowDtypes = FLOAT32
+    rule_step: int | None = None
 
     @property
     def num_rows(self):
         return sum(chunk[0] for chunk in self.chunks)
+
+    @property
+    def packed(self):
+        """The `PackedRecords` that convert its chunks, or `None` for float32."""
+        return packed_records(self)
+
+    @property
+    def record_shape(self):
+        """`(dtype, width)` of a stored record."""
+        if self.packed is None:
+            return np.float32, self.record_floats
+        return np.uint32, self.packed.words
 
     def kept_words(self):
         """Returns the checksums of what is kept of rows beside records, by the datasets' names."""
@@ -79,8 +99,9 @@ class TableHeader:
         """Puts the header into a Keras store."""
         fields = dataclasses.asdict(self)
         fields["initial_rows"] = self.initial_rows.saved_fields()
+        fields |= fields.pop("dtypes") and self.dtypes.saved_fields()
         version = self._version()
-        for name in ("filter", "ages", "ages_clock", "frequencies"):
+        for name in ("filter", "ages", "ages_clock", "frequencies", "rule_step"):
             if fields[name] is None:
                 del fields[name]
         text = json.dumps({"format": FORMAT, "version": version, **fields})
@@ -89,8 +110,10 @@ class TableHeader:
         store["header_crc32"] = np.array(zlib.crc32(content.data), np.uint32)
 
     def _version(self):
-        if self.frequencies is not None or self.ages_clock is not None:
+        if not self.dtypes.are_float32:
             return VERSION
+        if self.frequencies is not None or self.ages_clock is not None:
+            return _VERSION_OF_SECONDS
         if self.ages is not None:
             return _VERSION_OF_AGES
         return _VERSION_WITHOUT_FILTER if self.filter is None else _VERSION_WITHOUT_AGES
@@ -123,6 +146,7 @@ class TableHeader:
     @classmethod
     def _from_fields(cls, fields):
         fields["initial_rows"] = InitialRows(**fields["initial_rows"])
+        fields["dtypes"] = RowDtypes.from_saved_fields(fields)
         fields["slot_names"] = tuple(fields["slot_names"])
         fields["chunks"] = tuple(tuple(chunk) for chunk in fields["chunks"])
         if "filter" in fields:

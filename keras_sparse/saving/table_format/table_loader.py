@@ -13,6 +13,7 @@ from keras_sparse.saving.table_format.table_fit import check_fits
 from keras_sparse.saving.table_format.table_fit import has_grown
 from keras_sparse.saving.table_format.table_fit import has_same_slots
 from keras_sparse.saving.table_format.table_fit import may_load_filter
+from keras_sparse.saving.table_format.table_fit import warn_of_rounding
 from keras_sparse.tables.filter_entries import merge_filters
 from keras_sparse.tables.record_layout import RecordLayout
 from keras_sparse.tables.table_part import PartSelector
@@ -57,7 +58,8 @@ class TableLoader:
             `None` if there is none: they were cut, joined or made anew.
         """
         is_same = len(self._saved) == 1 and _place(self._saved[0].part) == _place(self._part)
-        return self._saved[0] if is_same and self._is_as_it_lay else None
+        are_equal = all(_types(each.table) == _types(self._table) for each in self._saved)
+        return self._saved[0] if is_same and are_equal and self._is_as_it_lay else None
 
     def files(self):
         """Returns what names the parts of rows: a tuple of them, in order, for each `SavedPart`."""
@@ -200,6 +202,7 @@ class TableLoader:
             if self._histories and table.metadata.ages is not None and table.rule is None:
                 # So that a later state's clock says how much older its rows are: see read_changes.
                 native.restore(table, self._own_history())
+            self._go_on_counting()
         if not all(_has_columns(each.part, self._part) for each in self._saved):
             slot_names = self._saved[0].table.slot_names if self._same_slots else ()
             for keys, records in ColumnJoiner(self._part, self._saved, slot_names).read(progress):
@@ -214,9 +217,26 @@ class TableLoader:
         self._load_filter()
         self.load_accumulated()
 
+    def _go_on_counting(self):
+        """Lets a table that rounds by the rule's step count on from that of a saved table."""
+        table, saved = self._table, self._saved[0].table
+        step = getattr(saved, "rule_step", None)
+        if step is None or table.dtypes.are_float32 or _rule(saved) != _rule(table):
+            return
+        with tf.init_scope():
+            (history,) = native.export_history([table])
+        none = np.zeros((0, history.numbers.shape[1]), np.float32)
+        native.restore(
+            table,
+            history._replace(
+                step=step, first_step=step, run_lengths=np.zeros(0, np.int64), numbers=none
+            ),
+        )
+
     def warn_of_losses(self):
-        """Warns of what a load leaves out: slots of another rule, and another filter's entries."""
+        """Warns of what a load loses: slots of another rule, another filter's entries, bits."""
         _ = self._same_slots, self._takes_filter
+        warn_of_rounding(self._table, self._saved[0].table)
 
     @functools.cached_property
     def _takes_filter(self):
@@ -283,6 +303,14 @@ def _describe(table):
         tuple(table.slot_names),
         table.metadata,
     )
+
+
+def _types(table):
+    return table.dtypes.row, table.dtypes.slots
+
+
+def _rule(table):
+    return table.rule, tuple(table.slot_names)
 
 
 def _place(part):

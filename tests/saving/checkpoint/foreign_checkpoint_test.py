@@ -242,5 +242,5 @@ def test_a_field_of_another_type_is_damage(field, value, damaged):
 
 
 def test_a_later_version_is_refused(damaged):
-    edit_manifest(damaged / "full", lambda fields: fields.update(version=5))
-    assert_refused(damaged / "full", "of version 1 to 4.*Received: version 5")
+    edit_manifest(damaged / "full", lambda fields: fields.update(version=6))
+    assert_refused(damaged / "full", "of version 1 to 5.*Received: version 6")
