@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ops/core/math/half_floats.h"
+#include "ops/core/math/half_vectors.h"
 #include "ops/core/math/vector_math.h"
 
 #ifdef __F16C__
@@ -65,50 +66,13 @@ void Encode(const float* floats, int64_t n, char* halves) {
   }
 }
 
-using Words = IntegersOf<Vector8>::Words;
-using Halves = IntegersOf<Vector8>::Halves;
-static_assert(RandomBits::kLanes == 8);
-
-// Rounds a vector of floats: EncodeRandomly of each.
 template <typename Half>
-inline Halves EncodeLanes(const float* floats, Words random);
-
-template <>
-inline Halves EncodeLanes<BFloat16>(const float* floats, Words random) {
-  const auto values = LoadVector<Vector8>(floats);
-  Words bits;
-  std::memcpy(&bits, &values, sizeof(bits));
-  bits = values != values ? bits | 0x400000 : bits + random;
-  return __builtin_convertvector(bits >> 16, Halves);
-}
-
-template <>
-inline Halves EncodeLanes<Float16>(const float* floats, Words random) {
-  float dithered[RandomBits::kLanes];
-  for (int i = 0; i < 8; ++i) dithered[i] = Float16::Dithered(floats[i], random[i]);
-  Halves halves;
-#ifdef __F16C__
-  const __m128i eight = _mm256_cvtps_ph(_mm256_loadu_ps(dithered), _MM_FROUND_TO_ZERO);
-  std::memcpy(&halves, &eight, sizeof(halves));
-#else
-  for (int i = 0; i < 8; ++i) halves[i] = Float16::Truncate(dithered[i]);
-#endif
-  return halves;
-}
-
-template <typename Half>
-void EncodeRandomly(const float* floats, int64_t n, RandomBits bits, uint32_t first,
+void EncodeRandomly(const float* floats, int64_t n, const RandomBits& bits, uint32_t first,
                     uint16_t* halves) {
-  constexpr uint32_t kLanes = RandomBits::kLanes;
   int64_t i = 0;
-  const auto end = static_cast<int64_t>(first % RandomBits::kBlock == 0 ? n : 0);
+  const int64_t end = first % RandomBits::kBlock == 0 ? n : 0;
   for (; i + RandomBits::kBlock <= end; i += RandomBits::kBlock) {
-    const Words index = Words{0, 1, 2, 3, 4, 5, 6, 7} + (first + static_cast<uint32_t>(i)) / 2;
-    const Words random = bits.Word(index);
-    const Halves low = EncodeLanes<Half>(floats + i, random & 0xffff);
-    const Halves high = EncodeLanes<Half>(floats + i + kLanes, random >> 16);
-    std::memcpy(halves + i, &low, sizeof(low));
-    std::memcpy(halves + i + kLanes, &high, sizeof(high));
+    EncodeBlockRandomly<Half>(floats + i, bits, first + static_cast<uint32_t>(i), halves + i);
   }
   for (; i < n; ++i) {
     halves[i] = Half::EncodeRandomly(floats[i], bits.At(first + static_cast<uint32_t>(i)));

@@ -72,7 +72,7 @@ class GradientApplier::PartitionUpdate {
  public:
   PartitionUpdate(TableState* state, const GradientSource& source, const FetchedRecords& fetched,
                   const IdPartition& partition, int64_t part)
-      : state_(state), scratch_(OfThread()), writer_(state, fetched) {
+      : state_(state), scratch_(OfThread()), writer_(state, fetched), rounding_(state->rounding()) {
     const TableOptions& options = state->options;
     const bool is_range = !options.is_dynamic() && !options.out_of_range_is_zero;
     gradients_.Find(source, partition.ids(part), partition.positions(part), partition.num_ids(part),
@@ -102,6 +102,7 @@ class GradientApplier::PartitionUpdate {
   Scratch& scratch_;  // a reference, because access to a thread_local costs a call
   PartitionGradients& gradients_ = scratch_.gradients;
   RowWriter writer_;
+  const Rounding rounding_;
   bool skips_ = false;
   int64_t next_ = 0;  // the first distinct id not located yet
 };
@@ -173,10 +174,13 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
   std::array<const float*, kBlockRows> grads;
   const int64_t* ids = block.ids.data() + begin;
   float* const* records = block.records.data() + begin;
-  float* const* floats = writer_.Prepare(ids, end - begin, records, block.created.data() + begin);
+  writer_.Prepare(ids, end - begin, records, block.created.data() + begin);
   gradients_.Get(block.uniques.data() + begin, end - begin, grads.data());
-  state_->rule().Update(floats, grads.data(), end - begin);
-  writer_.Finish(ids, end - begin, state_->rounding(), records);
+  if (state_->layout().is_packed()) {
+    state_->rule().UpdatePacked(rounding_, ids, records, grads.data(), end - begin);
+  } else {
+    state_->rule().Update(records, grads.data(), end - begin);
+  }
   const RecordLayout& layout = state_->layout();
   if (layout.num_kept_words() == 0) return;
   const uint32_t clock = state_->rule_state.clock();

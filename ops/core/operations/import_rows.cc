@@ -33,17 +33,25 @@ Status WritePart(const Import& import, const IdPartition& partition, int64_t par
   const bool has_steps = import.width > float_layout.record_floats();
   const int64_t* ids = partition.ids(part);
   const uint32_t* positions = partition.positions(part);
+  std::vector<float> floats(
+      static_cast<size_t>(layout.is_packed() ? float_layout.record_words() : 0));
   for (int64_t i = 0; i < partition.num_ids(part); ++i) {
     float* record = nullptr;
     bool created = false;
     KERAS_SPARSE_RETURN_IF_ERROR(writer->Locate(ids + i, 1, &record, &created));
-    float* const* floats = writer->Prepare(ids + i, 1, &record, &created);
+    writer->Prepare(ids + i, 1, &record, &created);
     if (import.records == nullptr) continue;
     const int64_t position = positions == nullptr ? i : positions[i];
+    float* changed = record;
+    if (layout.is_packed()) {
+      changed = floats.data();
+      UnpackRecord(layout, record, changed);
+      if (state.rule().defers_moves()) state.rule().CatchUp(changed);
+    }
     // memcpy, because step words are not floats.
-    std::memcpy(*floats, import.records + position * import.width,
+    std::memcpy(changed, import.records + position * import.width,
                 static_cast<size_t>(RecordLayout::kWordBytes * import.width));
-    writer->Finish(ids + i, 1, Rounding(), &record);
+    if (layout.is_packed()) PackRecord(layout, changed, Rounding(), ids[i], record);
     if (has_steps) continue;
     const uint32_t age = import.ages == nullptr ? 0 : import.ages[position];
     layout.SetGradientStep(record, state.rule_state.MarkOf(age));

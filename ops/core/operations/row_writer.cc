@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <vector>
-
-#include "ops/core/record/packed_record.h"
 
 namespace keras_sparse {
 
-RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched, bool changes_records)
+RowWriter::RowWriter(TableState* state, const FetchedRecords& fetched, bool catches_up)
     : state_(state),
       fetched_(fetched),
-      changes_records_(changes_records),
+      catches_up_(catches_up && state->rule().defers_moves() && !state->layout().is_packed()),
       prefetch_bytes_(
           BytesToPrefetch(state->layout().record_bytes(), state->layout().record_bytes())),
       // Twice: the record is also written back, and its gradient is read.
@@ -69,37 +65,12 @@ Status RowWriter::Locate(const int64_t* ids, int64_t n, float** records, bool* c
   return state_->tiers.first_tier().FindOrCreate(ids, n, records, created);
 }
 
-float* const* RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records,
-                                 const bool* created) {
+void RowWriter::Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created) {
   const UpdateRule& rule = state_->rule();
-  const RecordLayout& layout = rule.layout();
-  const bool unpacks = changes_records_ && layout.is_packed();
-  const bool catches_up = changes_records_ && rule.defers_moves();
-  if (unpacks) AllocateUnpacked();
-  float* const* const floats = unpacks ? unpacked_.data() : records;
   for (int64_t i = 0; i < n; ++i) {
     if (created[i]) Create(ids[i], records[i]);
-    if (unpacks) UnpackRecord(layout, records[i], floats[i]);
-    if (catches_up) rule.CatchUp(floats[i]);
+    if (catches_up_) rule.CatchUp(records[i]);
   }
-  return floats;
-}
-
-void RowWriter::Finish(const int64_t* ids, int64_t n, const Rounding& rounding,
-                       float* const* records) const {
-  const RecordLayout& layout = state_->layout();
-  if (!layout.is_packed()) return;
-  for (int64_t i = 0; i < n; ++i) {
-    PackRecord(layout, unpacked_[static_cast<size_t>(i)], rounding, ids[i], records[i]);
-  }
-}
-
-void RowWriter::AllocateUnpacked() {
-  if (unpacked_[0] != nullptr) return;
-  static thread_local std::vector<float> floats;  // a writer stays on its thread
-  const auto words = static_cast<size_t>(state_->rule().float_layout().record_words());
-  floats.resize(words * kBlockRows);
-  for (size_t i = 0; i < kBlockRows; ++i) unpacked_[i] = floats.data() + i * words;
 }
 
 void RowWriter::Create(int64_t id, float* record) {

@@ -2,7 +2,6 @@
 #ifndef KERAS_SPARSE_OPS_CORE_OPERATIONS_ROW_WRITER_H_
 #define KERAS_SPARSE_OPS_CORE_OPERATIONS_ROW_WRITER_H_
 
-#include <array>
 #include <cstdint>
 
 #include "ops/core/base/status.h"
@@ -15,8 +14,8 @@ namespace keras_sparse {
 // Finds or creates the records of one table.
 class RowWriter {
  public:
-  //   changes_records  whether Prepare returns float records; else it may be called without Finish
-  RowWriter(TableState* state, const FetchedRecords& fetched, bool changes_records = true);
+  //   catches_up  whether missed steps are applied to the records
+  RowWriter(TableState* state, const FetchedRecords& fetched, bool catches_up = true);
 
   // Prefetches the index entries that Locate will read, one block ahead.
   void PrefetchIndex(const int64_t* ids, int64_t n) const;
@@ -43,13 +42,10 @@ class RowWriter {
   //   ids, records, created  (n), n <= kBlockRows; ids distinct
   Status Locate(const int64_t* ids, int64_t n, float** records, bool* created);
 
-  // Initializes the records that Locate created, and returns the block's float records with missed
-  // steps applied: the records themselves, or copies of packed records until the next call. Each
+  // Initializes the records that Locate created, and applies missed steps to the others. Packed
+  // records stay as they are: their update applies the steps, so that they are rounded once. Each
   // located block must be prepared, whatever happens in between.
-  float* const* Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created);
-
-  // Stores the float records that Prepare has returned.
-  void Finish(const int64_t* ids, int64_t n, const Rounding& rounding, float* const* records) const;
+  void Prepare(const int64_t* ids, int64_t n, float* const* records, const bool* created);
 
   // Returns how many rows were created by gradients, rather than promoted from a lower tier.
   int64_t num_created() const { return num_created_; }
@@ -57,15 +53,13 @@ class RowWriter {
   int64_t num_filtered() const { return num_filtered_; }
 
  private:
-  void AllocateUnpacked();
   void Create(int64_t id, float* record);
 
   TableState* state_;
   const FetchedRecords& fetched_;
-  bool changes_records_;
+  bool catches_up_;
   int64_t prefetch_bytes_;
   UpdatePrefetch prefetch_;
-  std::array<float*, kBlockRows> unpacked_ = {};  // float records of the block, if it is packed
   int64_t num_created_ = 0;
   int64_t num_filtered_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "ops/core/optimizer/update_rule.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "ops/core/base/registry.h"
@@ -12,6 +13,10 @@ Registry<UpdateRule::Factory>& Rules() {
   static auto* rules = new Registry<UpdateRule::Factory>("`rule`", "`constants` of rule", "rule=");
   return *rules;
 }
+
+// Packed records that are updated together: few enough for the first-level cache, and enough that
+// the processor loads several at once.
+constexpr size_t kPackedRows = 32;
 
 class NoRule : public UpdateRule {
  public:
@@ -75,6 +80,29 @@ void UpdateRule::Update(float* const* records, const float* const* gradients, in
   UpdateRecords(records, gradients, n);
   if (!defers_moves()) return;
   for (int64_t i = 0; i < n; ++i) float_layout_.SetLastStep(records[i], step_ + 1);
+}
+
+void UpdateRule::UpdatePacked(const Rounding& rounding, const int64_t* keys, float* const* records,
+                              const float* const* gradients, int64_t n) const {
+  const auto words = static_cast<size_t>(float_layout_.record_words());
+  static thread_local std::vector<float> unpacked;
+  unpacked.resize(words * kPackedRows);
+  static const int64_t kRows = getenv("KS_R") ? atoi(getenv("KS_R")) : kPackedRows;
+  std::array<float*, kPackedRows> floats;
+  for (size_t i = 0; i < kPackedRows; ++i) floats[i] = unpacked.data() + i * words;
+  for (int64_t begin = 0; begin < n; begin += kRows) {
+    const int64_t size = std::min(kRows, n - begin);
+    for (int64_t i = 0; i < size; ++i) {
+      float* record = floats[static_cast<size_t>(i)];
+      UnpackRecord(layout_, records[begin + i], record);
+      if (defers_moves()) CatchUp(record);
+    }
+    Update(floats.data(), gradients + begin, size);
+    for (int64_t i = 0; i < size; ++i) {
+      PackRecord(layout_, floats[static_cast<size_t>(i)], rounding, keys[begin + i],
+                 records[begin + i]);
+    }
+  }
 }
 
 void UpdateRule::FinishStep() {

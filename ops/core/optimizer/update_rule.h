@@ -11,6 +11,7 @@
 
 #include "ops/core/base/status.h"
 #include "ops/core/optimizer/update_history.h"
+#include "ops/core/record/packed_record.h"
 #include "ops/core/record/record_layout.h"
 
 namespace keras_sparse {
@@ -79,6 +80,11 @@ class UpdateRule {
   //   records    (n) pointers to records of float_layout(), distinct, caught up
   //   gradients  (n) pointers to dim floats
   void Update(float* const* records, const float* const* gradients, int64_t n) const;
+  // Updates packed records of layout(): applies missed steps, then the gradient, and rounds once.
+  //   keys       (n) of the records, for `rounding`
+  //   gradients  (n) pointers to dim floats
+  void UpdatePacked(const Rounding& rounding, const int64_t* keys, float* const* records,
+                    const float* const* gradients, int64_t n) const;
   void FinishStep();
 
   // Whether records change in steps without a gradient: CatchUp then applies these steps.
