@@ -18,8 +18,11 @@ class TieredTable : public ::testing::TestWithParam<std::tuple<std::string, int6
 
 TEST_P(TieredTable, IsTheTableInMemoryBitForBit) {
   const auto& [strategy, first_bytes] = GetParam();
-  for (const RuleOptions& rule : {AdagradRule(0.1), AdamRule()}) {
-    CheckTieredTable({{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", strategy}, rule);
+  const StorageOptions storage = {{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", strategy};
+  for (const RuleOptions& rule : {AdagradRule(0.1), AdamRule()}) CheckTieredTable(storage, rule);
+  for (const RecordTypes& types : kPackedTypes) {
+    SCOPED_TRACE(NameOf(types));
+    CheckTieredTable(storage, AdamRule(), 20, types);
   }
 }
 
@@ -40,10 +43,14 @@ TEST(TieredTableRules, AllGiveTheTableInMemoryBitForBit) {
     const RuleCase& rule_case = cases[is_odd ? num_forms + i : i];  // every second one decays
     SCOPED_TRACE(rule_case.name);
     const char* strategy = is_odd ? "LRU" : "LFU";
-    CheckTieredTable({{"ssdhash"}, {8000, int64_t{1} << 30}, "", strategy}, rule_case.options, 20,
-                     [&rule_case](int64_t step) {
-                       return rule_case.Numbers({step, 0.1 / static_cast<double>(step)});
-                     });
+    for (const RecordTypes& types : {RecordTypes(), kPackedTypes[i % std::size(kPackedTypes)]}) {
+      CheckTieredTable(
+          {{"ssdhash"}, {8000, int64_t{1} << 30}, "", strategy}, rule_case.options, 20,
+          [&rule_case](int64_t step) {
+            return rule_case.Numbers({step, 0.1 / static_cast<double>(step)});
+          },
+          types);
+    }
   }
 }
 
