@@ -252,7 +252,7 @@ endef
 
 # Long trainings, and what has to be large. Under sanitizers they take minutes, and run no line there
 # that shorter tests do not. `make test-sanitize GTEST_FILTER='*'` leaves out none.
-LONG_TESTS := TieredTableRules*:HbmTiersRules*:*/History.*_with_decay:*/History.*/lion:*/HbmHistory.*/StaticTables:*/HbmHistory.*/DynamicTables:DeferredUpdatesInSteps*:StreamedLookup.PoolsMore*:ThreadCount*:*/EachFilter.GivesTheSameBits*/cbf_2:*/EachFilter.GivesTheSameBits*/probability_1:Restore.KeepsAHistoryThatIsLarge*:*.FillsItsSizeWithRows/On:CbfFilter.AdmitsEarlyAboutAsOften*
+LONG_TESTS := TieredTableRules*:TieredTableHistory*:HbmTiersRules*:*/History.*_with_decay:*/History.*/lion:*/HbmHistory.*/*StaticTables:*/HbmHistory.*/*DynamicTables:DeferredUpdatesInSteps*:StreamedLookup.PoolsMore*:ThreadCount*:*/EachFilter.GivesTheSameBits*/cbf_2:*/EachFilter.GivesTheSameBits*/probability_1:Restore.KeepsAHistoryThatIsLarge*:*.FillsItsSizeWithRows/On:CbfFilter.AdmitsEarlyAboutAsOften*
 test-sanitize: export GTEST_FILTER ?= -$(LONG_TESTS)
 
 test-sanitize: build-sanitized  ## Run the C++ tests under sanitizers.

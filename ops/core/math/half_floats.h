@@ -47,7 +47,7 @@ struct Float16 {
     const uint32_t bits = BitsOf(value);
     const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
     const uint32_t magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
+    if (magnitude > 0x7f800000) return QuietNaN(bits);
     if (magnitude >= 0x477ff000) return sign | 0x7c00;  // rounds beyond 65504
     if (magnitude < 0x38800000) {                       // below 2^-14: a multiple of 2^-24
       // Adding 0.5 shifts the fraction so that it ends at multiples of 2^-24, and rounds.
@@ -78,13 +78,17 @@ struct Float16 {
     const uint32_t bits = BitsOf(value);
     const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
     const uint32_t magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
+    if (magnitude > 0x7f800000) return QuietNaN(bits);
     if (magnitude == 0x7f800000) return sign | 0x7c00;  // infinity
     if (magnitude >= 0x47800000) return sign | 0x7bff;  // 65504
     if (magnitude < 0x38800000) {
       return sign | static_cast<uint16_t>(static_cast<int32_t>(FloatOf(magnitude) * 0x1p24f));
     }
     return sign | static_cast<uint16_t>((magnitude >> 13) - ((127 - 15) << 10));
+  }
+  // Returns a NaN with the highest bits of another one, as processors' own conversions do.
+  KERAS_SPARSE_HOST_DEVICE static uint16_t QuietNaN(uint32_t bits) {
+    return static_cast<uint16_t>((bits >> 16 & 0x8000) | 0x7e00 | (bits >> 13 & 0x3ff));
   }
   KERAS_SPARSE_HOST_DEVICE static float Decode(uint16_t half) {
     const uint32_t sign = uint32_t{half & 0x8000u} << 16;

@@ -93,11 +93,12 @@ struct Float16Rows {
   }
 };
 
-// Rows are short: a call of memcpy for each would cost as much as the copy.
+// Rows are short: a call of memcpy for each would cost as much as the copy. Pairs of 16-bit floats
+// are copied as words too, so `to` may be aligned to two bytes only.
 inline void CopyRow(const float* from, int64_t dim, float* to) {
   int64_t i = 0;
   for (; i + 8 <= dim; i += 8) StoreVector(to + i, LoadVector(from + i));
-  for (; i < dim; ++i) to[i] = from[i];
+  for (; i < dim; ++i) std::memcpy(to + i, from + i, sizeof(float));
 }
 
 // Returns whether a row can be written past the caches: in whole, aligned vectors.

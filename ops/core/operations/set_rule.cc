@@ -19,9 +19,9 @@ Status SetRule(EmbeddingTable* table, const RuleOptions& rule, Executor* executo
   TableState& state = locks[0];
   ++state.version;  // records may move even if the rule is rejected
   KERAS_SPARSE_RETURN_IF_ERROR(state.tiers.CheckStaticSize(created->layout()));
-  // Missed steps are applied first, so that rows keep their current values.
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      state.rule_state.CatchUpAll(state.rounding(), &state.tiers, executor));
+  // Missed steps are applied first, so that rows keep their current values: rounded to the nearest,
+  // as lookups read them.
+  KERAS_SPARSE_RETURN_IF_ERROR(state.rule_state.CatchUpAll(Rounding(), &state.tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(
       state.tiers.Relayout(state.layout(), created->layout(), created->step(), executor));
   state.rule_state.Set(std::move(created));

@@ -43,11 +43,18 @@ class TableOnDevice {
     EXPECT_TRUE(IsOk(records_.Write(0, records_.num_rows(), bytes.data())));
     record_bytes_ = locks[0].layout().record_bytes();
     default_rows_ = locks[0].gate.default_rows().rows();
+    row_type_ = locks[0].layout().types().row;
   }
 
   cuda_impl::HbmTable view() const {
-    return {records_.view(), dim_,          OwnedKeys{records_.num_rows()}, {}, outside_is_zero_,
-            default_rows_,   checks_.data()};
+    return {records_.view(),
+            dim_,
+            OwnedKeys{records_.num_rows()},
+            {},
+            outside_is_zero_,
+            default_rows_,
+            checks_.data(),
+            row_type_};
   }
   std::string Records() const {
     std::string bytes(static_cast<size_t>(records_.num_rows() * record_bytes_), '\0');
@@ -62,6 +69,7 @@ class TableOnDevice {
   bool outside_is_zero_;
   HbmRecords records_;
   InitialRows default_rows_;
+  FloatType row_type_;
   DeviceArray<IdChecks> checks_;
 };
 

@@ -17,7 +17,11 @@ class TableTwins {
   TableTwins(Device* device, const TableOptions& options, RuleOptions rule)
       : device_(device), table_(OpenWithRule(options, rule)), on_device_(device, *table_) {
     rule.dim = options.output_dim;
+    rule.types = options.types;
     EXPECT_TRUE(IsOk(UpdateRule::Create(rule, &rule_)));
+    std::unique_ptr<Initializer> initializer;
+    EXPECT_TRUE(IsOk(Initializer::Create(options.initializer, &initializer)));
+    rounding_ = {options.rounds_randomly, 0, initializer->rows().part};
   }
 
   // One step of both is to have this gradient, as `type` and with `gap` floats between its rows.
@@ -36,6 +40,7 @@ class TableTwins {
             {ids.data(), bags, GradientRows(host_grads_.data(), stride, type), dim},
             RuleGenerationOf(*table_),
             numbers};
+    rounding_.step = static_cast<uint64_t>(rule_->step());
     rule_->BeginStep(numbers);
     ++num_steps_;
   }
@@ -47,7 +52,8 @@ class TableTwins {
             &history_,
             num_steps_,
             {lists_->ids(), lists_->bags(), grads, table_->dim()},
-            found_->rows()};
+            found_->rows(),
+            {rounding_}};
   }
   // Whether the table refuses an id of the gradient.
   bool any_refused() const { return found_->any_refused(); }
@@ -63,11 +69,15 @@ class TableTwins {
     const DeviceArray<uint32_t> rows =
         OnDevice(device_, std::vector<uint32_t>(ids.begin(), ids.end()));
     const auto n = static_cast<int64_t>(ids.size());
-    DeviceArray<float> moved;
-    EXPECT_TRUE(IsOk(DeviceArray<float>::Allocate(device_, n * table_->dim(), &moved)));
+    const FloatType type = on_device_.view().row_type;
+    DeviceArray<char> moved;
+    EXPECT_TRUE(
+        IsOk(DeviceArray<char>::Allocate(device_, n * table_->dim() * FloatBytes(type), &moved)));
     EXPECT_TRUE(IsOk(cuda_impl::ReadMovedRows(*rule_, &history_, on_device_.view().records,
                                               rows.data(), n, moved.data(), device_)));
-    return Values(moved);
+    std::vector<float> values(static_cast<size_t>(n * table_->dim()));
+    ReadFloats(type, Values(moved).data(), n * table_->dim(), values.data());
+    return values;
   }
 
   const TableOnDevice& on_device() const { return on_device_; }
@@ -78,6 +88,7 @@ class TableTwins {
   std::unique_ptr<EmbeddingTable> table_;
   TableOnDevice on_device_;
   std::unique_ptr<UpdateRule> rule_;
+  Rounding rounding_;
   cuda_impl::HistoryOnDevice history_;
   uint32_t num_steps_ = 0;
   std::vector<char> host_grads_;

@@ -80,6 +80,28 @@ TEST(EvictRows, FollowsFloat64AndTheStepsOfEachKey) {
   }
 }
 
+TEST(EvictRows, WeighsPackedRowsAsLookupsReadThem) {
+  for (const RecordTypes& types : kPackedTypes) {
+    for (const RuleOptions& rule : {SgdRule(), AdamRule()}) {  // of Adam, some have missed steps
+      const auto table = OpenWithRule(Packed(Dynamic(5), types), rule);
+      const std::vector<float> numbers(rule.rule == "adam" ? 2 : 1, 0.1f);
+      for (uint64_t step = 1; step <= 4; ++step) {
+        ASSERT_TRUE(
+            IsOk(Apply(table.get(), numbers, RandomIds(20, 0, 40, step), RandomFloats(100, step))));
+      }
+      int64_t num_light = 0;
+      for (const auto& [key, row] : ExportAll(*table)) {
+        num_light += WeightOf(table.get(), key) < 0.8 ? 1 : 0;
+      }
+      const int64_t num_rows = NumRowsOf(*table);
+      EXPECT_GT(num_light, 2);
+      EXPECT_LT(num_light, num_rows - 2);
+      EXPECT_EQ(Evict(table.get(), WeightBelow(0.8)), num_light) << NameOf(types);
+      EXPECT_EQ(NumRowsOf(*table), num_rows - num_light);
+    }
+  }
+}
+
 TEST(EvictRows, GivesManyKeysOfAnyKind) {
   const auto table = OpenWithRule(Aging(Dynamic(1)), SgdRule());
   const std::vector<int64_t> old = RandomIds(100000, -(int64_t{1} << 62), int64_t{1} << 62, 1);

@@ -47,8 +47,12 @@ TEST(PoolRows, GivesTheBitsOfTheCpu) {
     // All in one op.
     std::vector<std::unique_ptr<Case>> cases;
     std::vector<PoolRequest> requests;
+    std::vector<std::pair<int64_t, FloatType>> tables;
     for (const int64_t dim : kWidths) {
-      const auto table = Open(Options(kRows, dim, 5));
+      for (const FloatType type : kFloatTypes) tables.emplace_back(dim, type);
+    }
+    for (const auto& [dim, row_type] : tables) {
+      const auto table = Open(Packed(Options(kRows, dim, 5), {row_type, FloatType::kFloat32}));
       const auto add = [&](const Bags& bags, FloatType type, int64_t first, int64_t stride) {
         cases.push_back(
             std::make_unique<Case>(device.get(), table.get(), ids, bags, type, first, stride));
@@ -172,10 +176,11 @@ TEST(WeightsGradient, GivesTheBitsOfTheCpu) {
   InAnyOrder([&] {
     const auto device = OpenDevice();
     for (const int64_t dim : kWidths) {
-      TableOptions options = Options(kRows, dim, 5);
-      options.out_of_range_is_zero = true;
-      const auto table = Open(options);
       for (const Combiner combiner : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtN}) {
+        TableOptions options = Options(kRows, dim, 5);
+        options.out_of_range_is_zero = true;
+        options.types.row = kFloatTypes[(dim + static_cast<int64_t>(combiner)) % 3];
+        const auto table = Open(options);
         const Bags bags = BagsOf(combiner, splits, weights);
         const std::vector<float> grads = RandomFloats(kNumBags * dim, 6);
         std::vector<float> expected(ids.size());

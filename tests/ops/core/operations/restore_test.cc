@@ -1,13 +1,15 @@
 // RestoreSteps: a table goes on where a saved one was.
 
 #include "ops/core/operations/clear_rows.h"
+#include "ops/core/record/packed_record.h"
+#include "ops/core/table/table_locks.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/snapshot_testing.h"
 
 namespace keras_sparse::restore_test {
 
-TableOptions WithAges(int64_t dim) {
-  TableOptions options = Dynamic(dim);
+TableOptions WithAges(int64_t dim, const RecordTypes& types = {}) {
+  TableOptions options = Packed(Dynamic(dim), types);
   options.keeps.gradient_step = true;
   return options;
 }
@@ -17,9 +19,13 @@ void Train(EmbeddingTable* table, const RuleCase& rule, int64_t first, int64_t l
   TrainSome(table, rule, first, last, 9);
 }
 
-// Raw records, in pieces of `piece`.
+// Raw records, in pieces of `piece`. Imports take float records.
 void ImportRaw(EmbeddingTable* table, const StoredRecords& records, size_t piece) {
   ThreadExecutor executor(2);
+  const auto [layout, width] = [&] {
+    const ReadLocks locks({table});
+    return std::pair(locks[0].layout(), locks[0].rule().float_layout().record_words());
+  }();
   std::vector<int64_t> keys;
   std::vector<float> words;
   const auto import_piece = [&] {
@@ -31,25 +37,25 @@ void ImportRaw(EmbeddingTable* table, const StoredRecords& records, size_t piece
   for (const auto& [key, record] : records) {
     keys.push_back(key);
     const size_t begin = words.size();
-    words.resize(begin + record.size() / 4);
-    std::memcpy(words.data() + begin, record.data(), record.size());
+    words.resize(begin + static_cast<size_t>(width));
+    std::vector<float> raw(record.size() / 4);
+    std::memcpy(raw.data(), record.data(), record.size());
+    UnpackRecord(layout, raw.data(), words.data() + begin);
     if (keys.size() == piece) import_piece();
   }
   import_piece();
 }
 
-class RestoreOfEachRule : public ::testing::TestWithParam<RuleCase> {};
-
-TEST_P(RestoreOfEachRule, GoesOnBitForBit) {
-  const RuleCase& rule = GetParam();
+void CheckThatItGoesOn(const RuleCase& rule, const RecordTypes& types) {
   const TempFolder folder;
-  TableOptions tiered = WithAges(4);
+  const TableOptions plain = WithAges(5, types);
+  TableOptions tiered = plain;
   tiered.storage = {{"ssdhash"}, {1, int64_t{1} << 30}, folder / "rows", "LRU"};
-  const auto saved = OpenWithRule(WithAges(4), rule.options);
+  const auto saved = OpenWithRule(plain, rule.options);
   Train(saved.get(), rule, 0, 40);
   const StoredRecords old = ExportRaw(saved.get());
   Train(saved.get(), rule, 40, 50);
-  for (const TableOptions& options : {WithAges(4), tiered}) {
+  for (const TableOptions& options : {plain, tiered}) {
     const auto restored = OpenWithRule(options, rule.options);
     Train(restored.get(), rule, 0, 3);
     ASSERT_TRUE(IsOk(RestoreSteps(restored.get(), HistoryOf(*saved), Inline())));
@@ -58,13 +64,23 @@ TEST_P(RestoreOfEachRule, GoesOnBitForBit) {
     ImportRaw(restored.get(), old, 7);
     ImportRaw(restored.get(), ExportRaw(saved.get()), 7);
     EXPECT_EQ(ExportRaw(restored.get()), ExportRaw(saved.get()));
-    const auto going_on = OpenWithRule(WithAges(4), rule.options);
+    const auto going_on = OpenWithRule(plain, rule.options);
     Train(going_on.get(), rule, 0, 60);
     Train(restored.get(), rule, 50, 60);
     EXPECT_EQ(ExportAll(*restored), ExportAll(*going_on));
     ExportedRows ages;
     ASSERT_TRUE(IsOk(ExportRows(*restored, 0, 1, &ages)));
     EXPECT_EQ(ages.ages.size(), ages.keys.size());
+  }
+}
+
+class RestoreOfEachRule : public ::testing::TestWithParam<RuleCase> {};
+
+// Random rounding goes on with the step, too.
+TEST_P(RestoreOfEachRule, GoesOnBitForBit) {
+  for (const RecordTypes& types : {RecordTypes(), kPackedTypes[0], kPackedTypes[3]}) {
+    SCOPED_TRACE(NameOf(types));
+    CheckThatItGoesOn(GetParam(), types);
   }
 }
 

@@ -8,25 +8,40 @@ namespace keras_sparse::streamed_lookup_test {
 
 constexpr int64_t kManyFloats = int64_t{9} << 20;  // 38 MB
 
+// Copied or converted, in whole vectors and not.
 TEST(StreamedLookup, CopiesMoreRowsThanACacheHolds) {
+  constexpr FloatType kFloat = FloatType::kFloat32;
+  constexpr FloatType kHalf = FloatType::kFloat16;
+  constexpr FloatType kBrain = FloatType::kBFloat16;
+  struct Case {
+    FloatType from;
+    FloatType to;
+    std::vector<int64_t> dims;
+  };
   ThreadExecutor executor(2);
-  for (const int64_t dim : {4, 8, 9}) {  // whole vectors, and not
-    const int64_t num_ids = kManyFloats / dim;
-    const auto table = Open(Options(50, dim, 5));
-    const std::vector<int64_t> ids = RandomIds(num_ids, 0, 49, 3);
-    std::vector<float> memory(static_cast<size_t>(num_ids * dim + 16));
-    const auto address = reinterpret_cast<uintptr_t>(memory.data());
-    float* rows = memory.data() + (-address % 64) / sizeof(float);
-    LookupRequest request = {table.get(), ids.data(), NoBags(ids), rows};
-    ASSERT_TRUE(IsOk(LookupRows({request}, &executor)));
-    std::vector<std::vector<float>> expected;
-    for (int64_t id = 0; id < 50; ++id) expected.push_back(Lookup(table.get(), {id}));
-    size_t num_wrong = 0;
-    for (int64_t i = 0; i < num_ids; ++i) {
-      const std::vector<float>& row = expected[static_cast<size_t>(ids[static_cast<size_t>(i)])];
-      if (!std::equal(row.begin(), row.end(), rows + i * dim)) ++num_wrong;
+  for (const Case& each : std::vector<Case>{{kFloat, kFloat, {4, 8, 9}},
+                                            {kBrain, kFloat, {4, 8, 9}},
+                                            {kHalf, kFloat, {4, 8, 9}},
+                                            {kBrain, kBrain, {8, 9, 16}},
+                                            {kHalf, kBrain, {8}}}) {
+    for (const int64_t dim : each.dims) {
+      const int64_t row_bytes = FloatBytes(each.to) * dim;
+      const int64_t num_ids = 4 * kManyFloats / row_bytes;
+      const auto table = Open(Packed(Options(50, dim, 5), {each.from, kFloat}));
+      const std::vector<int64_t> ids = RandomIds(num_ids, 0, 49, 3);
+      std::vector<char> memory(static_cast<size_t>(num_ids * row_bytes + 64));
+      char* rows = memory.data() + -reinterpret_cast<uintptr_t>(memory.data()) % 64;
+      LookupRequest request = {table.get(), ids.data(), NoBags(ids), OutputRows(rows, 0, each.to)};
+      ASSERT_TRUE(IsOk(LookupRows({request}, &executor)));
+      const std::vector<char> expected =
+          Placed(each.to, Lookup(table.get(), Range(0, 50)), dim, 0, dim);
+      size_t num_wrong = 0;
+      for (int64_t i = 0; i < num_ids; ++i) {
+        const char* row = expected.data() + ids[static_cast<size_t>(i)] * row_bytes;
+        if (!std::equal(row, row + row_bytes, rows + i * row_bytes)) ++num_wrong;
+      }
+      EXPECT_EQ(num_wrong, 0) << "dim " << dim;
     }
-    EXPECT_EQ(num_wrong, 0) << "dim " << dim;
   }
 }
 
@@ -34,7 +49,8 @@ TEST(StreamedLookup, PoolsMoreBagsThanACacheHolds) {
   ThreadExecutor executor(2);
   for (const int64_t dim : {4, 8, 12}) {
     const int64_t num_bags = kManyFloats / dim;
-    const auto table = Open(Options(50, dim, 5));
+    const FloatType type = kFloatTypes[dim / 4 - 1];
+    const auto table = Open(Packed(Options(50, dim, 5), {type, FloatType::kFloat32}));
     const std::vector<int64_t> splits = RandomSplits(num_bags, 2, 3);
     const std::vector<int64_t> ids = RandomIds(splits.back(), 0, 49, 3);
     const Bags bags = BagsOf(Combiner::kMean, splits);

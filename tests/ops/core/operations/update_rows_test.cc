@@ -22,12 +22,16 @@ TEST(UpdateRows, GivesTheBitsOfTheCpuForEveryRule) {
   InAnyOrder([&] {
     const auto device = OpenDevice();
     for (const int64_t dim : {12, 33, 5}) {
-      // Tables of all rules in one op.
+      // Tables of all rules in one op, of float32 and packed ones.
       std::vector<RuleCase> cases = AllRuleCases();
+      const size_t num_rules = cases.size();
+      for (size_t i = 0; i < num_rules; ++i) cases.push_back(cases[i]);
       std::vector<std::unique_ptr<TableTwins>> all;
-      for (const RuleCase& each : cases) {
-        all.push_back(
-            std::make_unique<TableTwins>(device.get(), Options(kRows, dim), each.options));
+      for (size_t i = 0; i < cases.size(); ++i) {
+        const size_t pair = (i + static_cast<size_t>(dim)) % std::size(kPackedTypes);
+        const RecordTypes types = i < num_rules ? RecordTypes() : kPackedTypes[pair];
+        all.push_back(std::make_unique<TableTwins>(device.get(), Packed(Options(kRows, dim), types),
+                                                   cases[i].options));
       }
       for (int64_t step = 1; step <= 3; ++step) {
         std::vector<UpdateRequest> requests;
@@ -44,6 +48,47 @@ TEST(UpdateRows, GivesTheBitsOfTheCpuForEveryRule) {
         for (size_t i = 0; i < all.size(); ++i) {
           SCOPED_TRACE(cases[i].name);
           all[i]->Finish();
+        }
+      }
+    }
+  });
+}
+
+// Lanes take one float or four, as far as each type's rows and slots are aligned.
+TEST(UpdateRows, RoundsPackedRecordsOfAnyWidthAsTheCpuDoes) {
+  std::vector<RuleCase> cases;
+  for (const RuleCase& each : AllRuleCases()) {
+    const std::string& name = each.name;
+    if (name == "sgd" || name == "row_wise_adagrad" || name == "adam" || name == "amsgrad") {
+      cases.push_back(each);
+    }
+  }
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    for (const int64_t dim : {1, 4, 8, 12, 64, 65}) {
+      for (const RuleCase& each : cases) {
+        SCOPED_TRACE(each.name + ", dim " + std::to_string(dim));
+        std::vector<std::unique_ptr<TableTwins>> all;
+        for (const RecordTypes& types : kPackedTypes) {
+          for (const bool randomly : {true, false}) {
+            TableOptions options = Packed(Options(kRows, dim), types, randomly);
+            options.initializer.first_column = randomly ? 37 : 0;  // of a part of a table
+            options.initializer.key_stride = 3;
+            options.initializer.key_offset = 2;
+            all.push_back(std::make_unique<TableTwins>(device.get(), options, each.options));
+          }
+        }
+        for (int64_t step = 1; step <= 3; ++step) {
+          const auto seed = static_cast<uint64_t>(step);
+          const std::vector<int64_t> ids = RandomIds(30, 0, kRows - 1, seed);
+          const std::vector<float> grads = RandomFloats(30 * dim, seed);
+          std::vector<UpdateRequest> requests;
+          for (const auto& twins : all) {
+            twins->Begin(ids, NoBags(ids), grads, each.Numbers({step, 0.1}));
+            requests.push_back(twins->Request());
+          }
+          ASSERT_TRUE(IsOk(Update(requests, device.get())));
+          for (const auto& twins : all) twins->Finish();
         }
       }
     }

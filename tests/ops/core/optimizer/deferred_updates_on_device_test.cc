@@ -7,6 +7,8 @@
 #include "ops/core/record/hbm_records.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/all_rule_cases.h"
+#include "tests/ops/core/support/reference.h"
+#include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse::deferred_updates_on_device_test {
 
@@ -14,8 +16,10 @@ using cuda_impl::CatchUpRecords;
 using cuda_impl::HistoryOnDevice;
 using cuda_impl::ReadMovedRows;
 
-std::unique_ptr<UpdateRule> Create(RuleOptions options, int64_t dim) {
+std::unique_ptr<UpdateRule> Create(RuleOptions options, int64_t dim,
+                                   const RecordTypes& types = {}) {
   options.dim = dim;
+  options.types = types;
   std::unique_ptr<UpdateRule> rule;
   EXPECT_TRUE(IsOk(UpdateRule::Create(options, &rule)));
   return rule;
@@ -36,16 +40,20 @@ class Records {
  public:
   // Those of `ages`: how many steps each has missed. Their floats are of all kinds.
   Records(Device* device, const UpdateRule& rule, const std::vector<int64_t>& ages, uint64_t seed)
-      : device_(device), layout_(rule.layout()), num_rows_(static_cast<int64_t>(ages.size())) {
+      : device_(device),
+        layout_(rule.layout()),
+        float_layout_(rule.float_layout()),
+        num_rows_(static_cast<int64_t>(ages.size())) {
     const int64_t dim = layout_.dim();
-    records_ = RandomFloats(num_rows_ * layout_.record_words(), seed);
+    records_.resize(static_cast<size_t>(num_rows_ * layout_.record_words()));
+    std::vector<float> floats = RandomFloats(num_rows_ * float_layout_.record_words(), seed);
     constexpr float kInf = std::numeric_limits<float>::infinity();
     constexpr float kOdd[] = {0,         -0.0f,  1e-38f,
                               -1.3e-38f, 1e-45f, 3e38f,
                               -kInf,     kInf,   std::numeric_limits<float>::quiet_NaN(),
                               1e-30f};
     for (int64_t i = 0; i < num_rows_; ++i) {
-      float* record = Record(i);
+      float* record = floats.data() + i * float_layout_.record_words();
       // A velocity and what else comes behind the first slot is not below zero.
       for (int64_t j = 2 * dim; j < layout_.record_floats(); ++j) record[j] = std::abs(record[j]);
       if (rule.name().find("rmsprop") != std::string::npos) {
@@ -62,7 +70,8 @@ class Records {
           record[j] *= 1e-37f;
         }
       }
-      layout_.SetLastStep(record, rule.step() - ages[static_cast<size_t>(i)]);
+      float_layout_.SetLastStep(record, rule.step() - ages[static_cast<size_t>(i)]);
+      PackRecord(layout_, record, Rounding(), i, Record(i));
     }
     EXPECT_TRUE(IsOk(HbmRecords::Allocate(device, num_rows_, layout_, &on_device_)));
     EXPECT_TRUE(IsOk(on_device_.Write(0, num_rows_, records_.data())));
@@ -75,14 +84,18 @@ class Records {
       rows.push_back(static_cast<uint32_t>(i * 7 % num_rows_));
     const auto n = static_cast<int64_t>(rows.size());
     const auto rows_on_device = OnDevice(device_, rows);
-    auto moved = OnDevice(device_, std::vector<float>(static_cast<size_t>(n * dim), -5));
+    const FloatType type = layout_.types().row;
+    std::vector<float> read(static_cast<size_t>(n * dim), -5);
+    auto moved = OnDevice(device_, Placed(type, read, dim, 0, dim));
     ASSERT_TRUE(IsOk(ReadMovedRows(rule, history, on_device_.view(), rows_on_device.data(), n,
                                    moved.data(), device_)));
-    const std::vector<float> read = Values(moved);
+    ReadFloats(type, Values(moved).data(), n * dim, read.data());
     std::vector<float> expected(static_cast<size_t>(2 * dim), -5);
     for (int64_t i = 2; i < n; ++i) {
       expected.resize(static_cast<size_t>((i + 1) * dim));
-      rule.Read(Record(rows[static_cast<size_t>(i)]), expected.data() + i * dim);
+      const std::vector<float> floats = Unpacked(Record(rows[static_cast<size_t>(i)]));
+      rule.Read(floats.data(), expected.data() + i * dim);
+      RoundFloats(type, dim, expected.data() + i * dim);
     }
     ASSERT_EQ(Words(read.data(), n * dim), Words(expected.data(), n * dim));
     CheckRecords();  // are as they were
@@ -91,13 +104,20 @@ class Records {
     // Some first, each of these by its number.
     const std::vector<uint32_t> rows = {kNoHbmRow, 2, 0};
     const auto rows_on_device = OnDevice(device_, rows);
-    ASSERT_TRUE(
-        IsOk(CatchUpRecords(rule, history, on_device_.view(), rows_on_device.data(), 3, device_)));
-    for (const int64_t i : {2, 0}) rule.CatchUp(Record(i));
+    const Rounding rounding = {true, static_cast<uint64_t>(rule.step()), {{{7, 9}}, 5, 3, 2}};
+    const auto catch_up = [&](int64_t i) {
+      if (rule.IsCurrent(Record(i))) return;
+      std::vector<float> floats = Unpacked(Record(i));
+      rule.CatchUp(floats.data());
+      PackRecord(layout_, floats.data(), rounding, i, Record(i));
+    };
+    ASSERT_TRUE(IsOk(CatchUpRecords(rule, history, on_device_.view(), rows_on_device.data(), 3,
+                                    device_, {rounding})));
+    for (const int64_t i : {2, 0}) catch_up(i);
     CheckRecords();
-    ASSERT_TRUE(
-        IsOk(CatchUpRecords(rule, history, on_device_.view(), nullptr, num_rows_, device_)));
-    for (int64_t i = 0; i < num_rows_; ++i) rule.CatchUp(Record(i));
+    ASSERT_TRUE(IsOk(
+        CatchUpRecords(rule, history, on_device_.view(), nullptr, num_rows_, device_, {rounding})));
+    for (int64_t i = 0; i < num_rows_; ++i) catch_up(i);
     CheckRecords();
   }
   void CheckRecords() const {
@@ -108,16 +128,23 @@ class Records {
       const float* cpu = records_.data() + i * words;
       const float* gpu = read.data() + i * words;
       const int64_t floats = layout_.record_floats();
-      ASSERT_EQ(Words(gpu, floats), Words(cpu, floats)) << "record " << i;
+      ASSERT_EQ(Words(Unpacked(gpu).data(), floats), Words(Unpacked(cpu).data(), floats))
+          << "record " << i;
       ASSERT_EQ(layout_.LastStep(gpu), layout_.LastStep(cpu)) << "record " << i;
     }
   }
 
  private:
   float* Record(int64_t i) { return records_.data() + i * layout_.record_words(); }
+  std::vector<float> Unpacked(const float* record) const {
+    std::vector<float> floats(static_cast<size_t>(float_layout_.record_words()));
+    UnpackRecord(layout_, record, floats.data());
+    return floats;
+  }
 
   Device* device_;
   RecordLayout layout_;
+  RecordLayout float_layout_;
   int64_t num_rows_;
   std::vector<float> records_;
   HbmRecords on_device_;
@@ -143,9 +170,16 @@ class DeferredUpdatesOnDevice : public ::testing::TestWithParam<RuleCase> {};
 
 TEST_P(DeferredUpdatesOnDevice, AreThoseOfTheCpu) {
   const auto device = OpenDevice();
-  for (const int64_t dim : {1, 3, 4, 33, 128}) {
-    SCOPED_TRACE(dim);
-    const auto rule = Create(GetParam().options, dim);
+  std::vector<std::pair<int64_t, RecordTypes>> tables;
+  for (const int64_t dim : {1, 3, 4, 33, 128}) tables.emplace_back(dim, RecordTypes());
+  // Odd widths, and those of which lanes take four floats of some types and one of others.
+  size_t number = 0;
+  for (const int64_t dim : {1, 3, 4, 8, 12, 33, 64}) {
+    tables.emplace_back(dim, kPackedTypes[number++ % std::size(kPackedTypes)]);
+  }
+  for (const auto& [dim, types] : tables) {
+    SCOPED_TRACE(NameOf(types) + ", dim " + std::to_string(dim));
+    const auto rule = Create(GetParam().options, dim, types);
     TakeSteps(GetParam(), kAges.back(), rule.get());
     HistoryOnDevice history;
     Records records(device.get(), *rule, kAges, static_cast<uint64_t>(dim));

@@ -3,6 +3,7 @@
 #include "ops/core/record/hbm_records.h"
 #include "ops/core/record/initializer.h"
 #include "tests/ops/core/device/device_testing.h"
+#include "tests/ops/core/support/table_testing.h"
 
 namespace keras_sparse::new_records_test {
 
@@ -17,15 +18,22 @@ std::vector<RecordLayout> LayoutsOf(int64_t dim) {
   const Slot wide = {"momentum", false, 0.5f};
   const Slot narrow = {"accumulator", true, 0.1f};
   const RecordLayout all(dim, {wide, wide, narrow}, true);
-  return {RecordLayout(dim, {}, false),
-          RecordLayout(dim, {wide}, false),
-          all,
-          RecordLayout(RecordLayout(dim, {wide}, true), {true, false}),
-          RecordLayout(RecordLayout(dim, {}, false), {true, false}),
-          RecordLayout(RecordLayout(dim, {wide}, true), {true, true}),
-          RecordLayout(RecordLayout(dim, {}, false), {true, true}),
-          RecordLayout(RecordLayout(dim, {}, true), {false, true}),
-          RecordLayout(RecordLayout(dim, {wide}, false), {false, true})};
+  std::vector<RecordLayout> layouts = {
+      RecordLayout(dim, {}, false),
+      RecordLayout(dim, {wide}, false),
+      all,
+      RecordLayout(RecordLayout(dim, {wide}, true), {true, false}),
+      RecordLayout(RecordLayout(dim, {}, false), {true, false}),
+      RecordLayout(RecordLayout(dim, {wide}, true), {true, true}),
+      RecordLayout(RecordLayout(dim, {}, false), {true, true}),
+      RecordLayout(RecordLayout(dim, {}, true), {false, true}),
+      RecordLayout(RecordLayout(dim, {wide}, false), {false, true})};
+  for (const RecordTypes& types : kPackedTypes) {
+    layouts.emplace_back(all, KeptWords{true, true}, types);
+    layouts.emplace_back(RecordLayout(dim, {}, false), KeptWords{}, types);
+    layouts.emplace_back(RecordLayout(dim, {narrow, wide}, false), KeptWords{true, true}, types);
+  }
+  return layouts;
 }
 
 std::unique_ptr<Initializer> Make(const std::string& kind, int64_t first_column) {
@@ -85,7 +93,7 @@ TEST(NewRecords, AreThoseOfTheCpu) {
           const std::vector<uint32_t> words = Words(records, layout);
           for (int64_t row = 0; row < kRows; ++row) {
             std::vector<float> record(static_cast<size_t>(layout.record_words()));
-            initializer->Fill(key_of[static_cast<size_t>(row)], dim, record.data());
+            initializer->FillRecord(layout, key_of[static_cast<size_t>(row)], record.data());
             layout.InitializeSlots(record.data(), step_of[static_cast<size_t>(row)]);
             std::vector<uint32_t> expected(record.size());
             std::memcpy(expected.data(), record.data(), 4 * record.size());
@@ -106,6 +114,7 @@ TEST(NewRecords, KeepTheirRowsWhenLaidOutAnew) {
       for (const RecordLayout& to : layouts) {
         if (from.keeps_gradient_step() != to.keeps_gradient_step()) continue;
         if (from.keeps_frequency() != to.keeps_frequency()) continue;
+        if (from.types().row != to.types().row) continue;
         HbmRecords old;
         HbmRecords records;
         ASSERT_TRUE(IsOk(HbmRecords::Allocate(device.get(), kRows, from, &old)));

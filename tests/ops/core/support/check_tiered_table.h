@@ -16,15 +16,17 @@ inline std::vector<float> NumbersOf(const RuleOptions& rule, int64_t step) {
 
 //   storage  without a path
 //   numbers  what a step of the rule is given
+//   types    of the records
 inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule,
                              int64_t num_steps,
-                             const std::function<std::vector<float>(int64_t step)>& numbers) {
+                             const std::function<std::vector<float>(int64_t step)>& numbers,
+                             const RecordTypes& types = {}) {
   const TempFolder folder;
-  TableOptions options = Dynamic(7);
+  TableOptions options = Packed(Dynamic(7), types);
+  const auto plain = OpenWithRule(options, rule);
   options.storage = storage;
   options.storage.path = folder / "rows";
   const auto tiered = OpenWithRule(options, rule);
-  const auto plain = OpenWithRule(Dynamic(7), rule);
   ThreadExecutor executor(3);
   for (int64_t step = 1; step <= num_steps; ++step) {
     const auto seed = static_cast<uint64_t>(step);
@@ -60,8 +62,10 @@ inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& r
   EXPECT_EQ(NumRowsOf(*tiered), 0);
 }
 
-inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule) {
-  CheckTieredTable(storage, rule, 40, [&rule](int64_t step) { return NumbersOf(rule, step); });
+inline void CheckTieredTable(const StorageOptions& storage, const RuleOptions& rule,
+                             int64_t num_steps = 40, const RecordTypes& types = {}) {
+  CheckTieredTable(
+      storage, rule, num_steps, [&rule](int64_t step) { return NumbersOf(rule, step); }, types);
 }
 
 // Trains on new rows until the last tier of a table is full for good, and returns that error. A

@@ -40,6 +40,29 @@ inline TableOptions Dynamic(int64_t output_dim, int64_t seed = 1) {
   return Options(-1, output_dim, seed);
 }
 
+// Every pair of types that packs records.
+constexpr RecordTypes kPackedTypes[] = {{FloatType::kBFloat16, FloatType::kBFloat16},
+                                        {FloatType::kBFloat16, FloatType::kFloat32},
+                                        {FloatType::kFloat16, FloatType::kBFloat16},
+                                        {FloatType::kFloat16, FloatType::kFloat32},
+                                        {FloatType::kFloat32, FloatType::kBFloat16}};
+
+// Such as "float16_bfloat16".
+inline std::string NameOf(const RecordTypes& types) {
+  const auto name = [](FloatType type) {
+    if (type == FloatType::kFloat32) return "float32";
+    return type == FloatType::kFloat16 ? "float16" : "bfloat16";
+  };
+  return std::string(name(types.row)) + "_" + name(types.slots);
+}
+
+inline TableOptions Packed(TableOptions options, const RecordTypes& types,
+                           bool rounds_randomly = true) {
+  options.types = types;
+  options.rounds_randomly = rounds_randomly;
+  return options;
+}
+
 inline std::unique_ptr<EmbeddingTable> Open(const TableOptions& options,
                                             Executor* executor = Inline()) {
   std::unique_ptr<EmbeddingTable> table;

@@ -18,15 +18,17 @@ TableOptions FromZero(int64_t input_dim) {
   return options;
 }
 
-// Three tables that every step moves alike, so that they agree whenever an op sees them together:
-// a dynamic one, a static one, and a dynamic one over a lower tier.
+// Three tables that every step moves alike, so that they agree whenever an op sees them together: a
+// dynamic one, a static one, and a dynamic one over a lower tier. The last two are of float16,
+// which holds all whole numbers up to 2048.
 class Tables {
  public:
   Tables() {
-    for (const int64_t input_dim : {int64_t{-1}, kKeys, int64_t{-1}}) {
-      tables_.push_back(OpenWithRule(FromZero(input_dim), SgdRule()));
-    }
-    EXPECT_TRUE(IsOk(AddLowerTier(tables_[2].get(), std::make_unique<DramStore>(4 * kDim))));
+    const RecordTypes of_half = {FloatType::kFloat16, FloatType::kFloat32};
+    tables_.push_back(OpenWithRule(FromZero(-1), SgdRule()));
+    tables_.push_back(OpenWithRule(Packed(FromZero(kKeys), of_half), SgdRule()));
+    tables_.push_back(OpenWithRule(Packed(FromZero(-1), of_half), SgdRule()));
+    EXPECT_TRUE(IsOk(AddLowerTier(tables_[2].get(), std::make_unique<DramStore>(8))));
   }
 
   EmbeddingTable* operator[](size_t i) const { return tables_[i].get(); }

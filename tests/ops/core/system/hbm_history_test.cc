@@ -1,4 +1,6 @@
 // What a rule remembers of its steps for rows in a GPU's memory: as long as for a table in memory.
+#include <tuple>
+
 #include "ops/core/operations/set_rule.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/hbm_stacks.h"
@@ -8,16 +10,19 @@ namespace keras_sparse::hbm_history_test {
 
 constexpr int64_t kDim = 4;
 
-class HbmHistory : public ::testing::TestWithParam<int> {
+// The kind of table, and whether its records are packed.
+class HbmHistory : public ::testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   HbmHistory() {
-    TableOptions options = GetParam() == 0 ? Options(100, kDim) : Dynamic(kDim);
+    TableOptions options = kind() == 0 ? Options(100, kDim) : Dynamic(kDim);
+    if (std::get<1>(GetParam())) options.types = kPackedTypes[0];
     tables_.push_back(OpenWithRule(options, AdamRule()));
-    if (GetParam() == 2) options.storage = HbmOver({"dram"}, 20 * 96, 1);
-    if (GetParam() != 2) options.storage.device = OpenDevice();
+    if (kind() == 2) options.storage = HbmOver({"dram"}, 20 * 96, 1);
+    if (kind() != 2) options.storage.device = OpenDevice();
     tables_.push_back(OpenWithRule(options, AdamRule()));
   }
 
+  static int kind() { return std::get<0>(GetParam()); }
   void Update(const std::vector<int64_t>& ids, int step) {
     const auto n = static_cast<int64_t>(ids.size());
     // Another rate each time, so that each step is remembered by itself.
@@ -34,19 +39,22 @@ class HbmHistory : public ::testing::TestWithParam<int> {
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;  // in memory, and on a GPU
 };
 
-std::string NameOf(const ::testing::TestParamInfo<int>& info) {
-  return info.param == 0 ? "StaticTables" : info.param == 1 ? "DynamicTables" : "TablesOverMemory";
+std::string NameOfTables(const ::testing::TestParamInfo<std::tuple<int, bool>>& info) {
+  const char* names[] = {"StaticTables", "DynamicTables", "TablesOverMemory"};
+  return std::string(std::get<1>(info.param) ? "Packed" : "") + names[std::get<0>(info.param)];
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, HbmHistory, ::testing::Values(0, 1, 2), NameOf);
+INSTANTIATE_TEST_SUITE_P(Of, HbmHistory,
+                         ::testing::Combine(::testing::Values(0, 1, 2), ::testing::Bool()),
+                         NameOfTables);
 
 TEST_P(HbmHistory, IsBoundedInALongTraining) {
   Update(Range(0, 60), 0);
-  if (GetParam() != 0) {  // rows that are free when the others are brought up to date
+  if (kind() != 0) {  // rows that are free when the others are brought up to date
     for (const auto& table : tables_) ASSERT_TRUE(IsOk(EraseRows(table.get(), {3, 50, 51})));
   }
   int step = 1;
-  for (int times = GetParam() == 1 ? 2 : 1; times > 0; --times) {
+  for (int times = kind() == 1 ? 2 : 1; times > 0; --times) {
     for (const auto& table : tables_) ASSERT_TRUE(IsOk(MarkSaved(table.get())));
     for (const int end = step + 100000; step < end && !has_forgotten(0); ++step) Update({}, step);
     ASSERT_TRUE(has_forgotten(0));

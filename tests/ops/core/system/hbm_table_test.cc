@@ -45,16 +45,26 @@ TEST(HbmTable, IsTheDynamicTableInMemory) {
   for (const RuleCase& rule : AllRuleCases()) {
     if (rule.name != "sgd" && rule.options.rule != "adagrad" && rule.name != "adam") continue;
     SCOPED_TRACE(rule.name);
-    CheckTieredTable(OnGpu(), rule.options, 20,
-                     [&rule](int64_t step) { return rule.Numbers({step, 0.1}); });
+    const auto numbers = [&rule](int64_t step) { return rule.Numbers({step, 0.1}); };
+    CheckTieredTable(OnGpu(), rule.options, 20, numbers);
+    for (const RecordTypes& types : kPackedTypes) {
+      SCOPED_TRACE(NameOf(types));
+      CheckTieredTable(OnGpu(), rule.options, 16, numbers, types);
+    }
   }
 }
 
 TEST(HbmTable, IsTheStaticTableInMemoryForEveryRule) {
   constexpr int64_t kRows = 60;
+  std::vector<std::pair<RuleCase, RecordTypes>> cases;
   for (const RuleCase& rule : AllRuleCases()) {
-    SCOPED_TRACE(rule.name);
-    TableOptions options = Options(kRows, kDim);
+    const RecordTypes packed = kPackedTypes[cases.size() / 2 % std::size(kPackedTypes)];
+    cases.emplace_back(rule, RecordTypes());
+    cases.emplace_back(rule, packed);
+  }
+  for (const auto& [rule, types] : cases) {
+    SCOPED_TRACE(rule.name + ", " + NameOf(types));
+    TableOptions options = Packed(Options(kRows, kDim), types);
     options.out_of_range_is_zero = true;
     const Pair tables(options, rule.options);
     for (int64_t step = 1; step <= 4; ++step) {

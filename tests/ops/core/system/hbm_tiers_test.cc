@@ -44,8 +44,10 @@ TEST_P(HbmTiers, AreTheTableInMemoryBitForBit) {
                                                               {4 << 20, 1, "LRU"}}) {
     const RuleOptions rule = hbm_bytes == 1 ? AdamRule() : AdagradRule(0.1);
     SCOPED_TRACE(hbm_bytes);
-    CheckTieredTable(HbmOver(GetParam(), hbm_bytes, middle_bytes, "", strategy), rule, 16,
-                     [&rule](int64_t step) { return NumbersOf(rule, step); });
+    CheckTieredTable(HbmOver(GetParam(), hbm_bytes, middle_bytes, "", strategy), rule, 16);
+    const RecordTypes packed = kPackedTypes[middle_bytes == 1 ? 0 : 2];
+    CheckTieredTable(HbmOver(GetParam(), hbm_bytes, middle_bytes, "", strategy), AdamRule(), 16,
+                     packed);
   }
 }
 
@@ -222,9 +224,12 @@ TEST(HbmTiersRules, AllGiveTheTableInMemoryBitForBit) {
     if (!seen.insert(cases[i].options.rule).second) continue;  // other constants of the same
     SCOPED_TRACE(cases[i].name);
     const char* strategy = i % 2 == 0 ? "LRU" : "LFU";
-    CheckTieredTable(
-        HbmOver({"dram", "ssdhash"}, 30000, 20000, "", strategy), cases[i].options, 4,
-        [&](int64_t step) { return cases[i].Numbers({step, 0.1 / static_cast<double>(step)}); });
+    for (const RecordTypes& types : {RecordTypes(), kPackedTypes[i % std::size(kPackedTypes)]}) {
+      CheckTieredTable(
+          HbmOver({"dram", "ssdhash"}, 30000, 20000, "", strategy), cases[i].options, 4,
+          [&](int64_t step) { return cases[i].Numbers({step, 0.1 / static_cast<double>(step)}); },
+          types);
+    }
   }
 }
 

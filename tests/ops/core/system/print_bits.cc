@@ -10,6 +10,7 @@
 #include "ops/core/math/vector_functions.h"
 #include "ops/core/math/vector_math.h"
 #include "ops/core/record/initializer.h"
+#include "ops/core/record/packed_record.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 
 namespace keras_sparse {
@@ -53,13 +54,17 @@ std::vector<float> RandomFloats(int64_t n, std::mt19937* random) {
 // any.
 class Training {
  public:
-  Training(const RuleCase& rule_case, int64_t dim) : case_(rule_case) {
+  Training(const RuleCase& rule_case, int64_t dim, const RecordTypes& types) : case_(rule_case) {
     RuleOptions options = rule_case.options;
     options.dim = dim;
+    options.types = types;
     const Status status = UpdateRule::Create(options, &rule_);
     if (!status.ok()) std::printf("%s\n", status.message().c_str());
+    floats_.resize(static_cast<size_t>(rule_->float_layout().record_words()));
     for (int64_t i = 0; i < kNumRecords; ++i) {
-      records_.push_back(RandomFloats(rule_->layout().record_words(), &random_));
+      records_.emplace_back(static_cast<size_t>(rule_->layout().record_words()));
+      const std::vector<float> row = RandomFloats(dim, &random_);
+      PackRow(rule_->layout(), row.data(), records_.back().data());
       rule_->layout().InitializeSlots(records_.back().data(), 0);
     }
   }
@@ -72,9 +77,10 @@ class Training {
     // Beyond what two digits of `Powers` count.
     for (int64_t i = 0; i < 70000; ++i) Step({60, 1e-4}, /*has_gradients=*/false);
     Read(digest);
-    for (std::vector<float>& record : records_) {
-      rule_->CatchUp(record.data());
-      digest->Add(record);
+    for (size_t i = 0; i < kNumRecords; ++i) {
+      CatchUp(i);
+      Store(i);
+      digest->Add(records_[i]);
     }
   }
 
@@ -85,19 +91,33 @@ class Training {
     rule_->BeginStep(case_.Numbers(step));
     for (uint32_t i = 0; has_gradients && i < kNumRecords; ++i) {
       if (random_() % (i + 1) != 0) continue;
-      float* record = records_[i].data();
-      rule_->CatchUp(record);
+      CatchUp(i);
       const std::vector<float> gradient = RandomFloats(rule_->layout().dim(), &random_);
       const float* gradients = gradient.data();
+      float* record = floats_.data();
       rule_->Update(&record, &gradients, 1);
+      Store(i);
     }
     rule_->FinishStep();
   }
 
-  void Read(Digest* digest) const {
+  // Reads a record as floats, with its missed steps applied.
+  void CatchUp(size_t i) {
+    UnpackRecord(rule_->layout(), records_[i].data(), floats_.data());
+    rule_->CatchUp(floats_.data());
+  }
+  // Stores these floats as the record.
+  void Store(size_t i) {
+    const Rounding rounding = {true, static_cast<uint64_t>(rule_->step()), {{{5, 6}}, 3, 1, 0}};
+    PackRecord(rule_->layout(), floats_.data(), rounding, static_cast<int64_t>(i),
+               records_[i].data());
+  }
+
+  void Read(Digest* digest) {
     std::vector<float> row(static_cast<size_t>(rule_->layout().dim()));
     for (const std::vector<float>& record : records_) {
-      rule_->Read(record.data(), row.data());
+      UnpackRecord(rule_->layout(), record.data(), floats_.data());
+      rule_->Read(floats_.data(), row.data());
       digest->Add(row);
     }
   }
@@ -106,12 +126,17 @@ class Training {
   std::unique_ptr<UpdateRule> rule_;
   std::mt19937 random_{1};
   std::vector<std::vector<float>> records_;
+  std::vector<float> floats_;  // a float record
 };
 
 void PrintRule(const RuleCase& rule_case) {
   Digest digest;
-  for (const int64_t dim : kWidths) Training(rule_case, dim).Run(&digest);
+  for (const int64_t dim : kWidths) Training(rule_case, dim, {}).Run(&digest);
   digest.Print(rule_case.name);
+  Digest packed;
+  Training(rule_case, 33, {FloatType::kBFloat16, FloatType::kBFloat16}).Run(&packed);
+  Training(rule_case, 9, {FloatType::kFloat16, FloatType::kFloat32}).Run(&packed);
+  packed.Print(rule_case.name + ", packed");
 }
 
 void PrintInitialRows(const std::string& kind) {

@@ -44,7 +44,9 @@ Trained Train(const TableOptions& options, Executor* executor) {
 
 TEST(ThreadCount, ChangesNoBitOfATrainingRun) {
   for (const int64_t dim : {1, 5, 33}) {
-    for (const TableOptions& options : {Dynamic(dim), Options(5000, dim)}) {
+    for (const TableOptions& options :
+         {Dynamic(dim), Options(5000, dim), Packed(Dynamic(dim), kPackedTypes[0]),
+          Packed(Options(5000, dim), kPackedTypes[2])}) {
       const Trained one = Train(options, Inline());
       EXPECT_GT(one.table.size(), 4900u);
       for (const auto& [threads, piece] : {std::pair{1, 1}, {2, 1}, {4, 3}}) {

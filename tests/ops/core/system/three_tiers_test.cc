@@ -56,9 +56,10 @@ TEST_P(ThreeTiers, AreTheTableInMemoryBitForBit) {
   // First and middle tiers that hold nothing, some rows, or all.
   for (const auto& [first_bytes, middle_bytes] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 1}, {1, 40000}, {40000, 3000}, {40000, 4 << 20}}) {
-    const RuleOptions rule = first_bytes == 1 ? AdamRule() : AdagradRule(0.1);
-    CheckTieredTable(
-        {{"pmem", GetParam()}, {first_bytes, middle_bytes, int64_t{1} << 30}, "", "LRU"}, rule);
+    const StorageOptions storage = {
+        {"pmem", GetParam()}, {first_bytes, middle_bytes, int64_t{1} << 30}, "", "LRU"};
+    CheckTieredTable(storage, first_bytes == 1 ? AdamRule() : AdagradRule(0.1));
+    CheckTieredTable(storage, AdamRule(), 20, kPackedTypes[first_bytes == 1 ? 0 : 2]);
   }
 }
 

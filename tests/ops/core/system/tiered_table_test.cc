@@ -3,6 +3,7 @@
 
 #include "tests/ops/core/support/all_rule_cases.h"
 #include "tests/ops/core/support/check_tiered_table.h"
+#include "tests/ops/core/support/snapshot_testing.h"
 #include "tests/ops/core/support/table_access.h"
 
 namespace keras_sparse::tiered_table_test {
@@ -18,8 +19,11 @@ class TieredTable : public ::testing::TestWithParam<std::tuple<std::string, int6
 
 TEST_P(TieredTable, IsTheTableInMemoryBitForBit) {
   const auto& [strategy, first_bytes] = GetParam();
-  for (const RuleOptions& rule : {AdagradRule(0.1), AdamRule()}) {
-    CheckTieredTable({{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", strategy}, rule);
+  const StorageOptions storage = {{"ssdhash"}, {first_bytes, int64_t{1} << 30}, "", strategy};
+  for (const RuleOptions& rule : {AdagradRule(0.1), AdamRule()}) CheckTieredTable(storage, rule);
+  for (const RecordTypes& types : kPackedTypes) {
+    SCOPED_TRACE(NameOf(types));
+    CheckTieredTable(storage, AdamRule(), 20, types);
   }
 }
 
@@ -40,10 +44,36 @@ TEST(TieredTableRules, AllGiveTheTableInMemoryBitForBit) {
     const RuleCase& rule_case = cases[is_odd ? num_forms + i : i];  // every second one decays
     SCOPED_TRACE(rule_case.name);
     const char* strategy = is_odd ? "LRU" : "LFU";
-    CheckTieredTable({{"ssdhash"}, {8000, int64_t{1} << 30}, "", strategy}, rule_case.options, 20,
-                     [&rule_case](int64_t step) {
-                       return rule_case.Numbers({step, 0.1 / static_cast<double>(step)});
-                     });
+    for (const RecordTypes& types : {RecordTypes(), kPackedTypes[i % std::size(kPackedTypes)]}) {
+      CheckTieredTable(
+          {{"ssdhash"}, {8000, int64_t{1} << 30}, "", strategy}, rule_case.options, 20,
+          [&rule_case](int64_t step) {
+            return rule_case.Numbers({step, 0.1 / static_cast<double>(step)});
+          },
+          types);
+    }
+  }
+}
+
+// Once a rule remembers much, the rows of all tiers catch up with it.
+TEST(TieredTableHistory, IsForgottenAsInMemory) {
+  for (const RecordTypes& types : {RecordTypes(), kPackedTypes[0], kPackedTypes[2]}) {
+    const TempFolder folder;
+    std::vector<std::unique_ptr<EmbeddingTable>> tables;
+    for (TableOptions options : {Dynamic(5), Tiered(folder / "ssd", 5, 1000)}) {
+      tables.push_back(OpenWithRule(Packed(options, types), AdamRule()));
+      EmbeddingTable* table = tables.back().get();
+      ASSERT_TRUE(IsOk(Apply(table, {1, 1}, Range(-30, 30), RandomFloats(60 * 5, 1))));
+      ASSERT_TRUE(IsOk(MarkSaved(table)));
+      const auto has_forgotten = [&] { return TableSnapshot(table).is_everything_changed(); };
+      for (int step = 2; step < 100000 && !has_forgotten(); ++step) {
+        const float rate = 1.0f / static_cast<float>(step);  // remembered by itself
+        ASSERT_TRUE(IsOk(Apply(table, {rate, rate}, {}, {})));
+      }
+      ASSERT_TRUE(has_forgotten());
+    }
+    EXPECT_EQ(ExportRaw(tables[1].get()), ExportRaw(tables[0].get())) << NameOf(types);
+    EXPECT_EQ(HistoryOf(*tables[1]).step, HistoryOf(*tables[0]).step);
   }
 }
 
