@@ -4,12 +4,13 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "ops/core/math/half_floats.h"
 #include "ops/core/math/random_bits.h"
 #include "ops/core/math/vector_math.h"
 
-#ifdef __F16C__
+#ifdef __AVX__
 #include <immintrin.h>
 #endif
 
@@ -23,13 +24,17 @@ static_assert(RandomBits::kLanes == 8);
 template <typename Half>
 inline Halves EncodeLanes(const float* floats, Words random);
 
-template <>
-inline Halves EncodeLanes<BFloat16>(const float* floats, Words random) {
+// The words whose upper halves EncodeLanes<BFloat16> returns.
+inline Words DitheredBFloat16(const float* floats, Words random) {
   const auto values = LoadVector<Vector8>(floats);
   Words bits;
   std::memcpy(&bits, &values, sizeof(bits));
-  bits = values != values ? bits | 0x400000 : bits + random;
-  return __builtin_convertvector(bits >> 16, Halves);
+  return values != values ? bits | 0x400000 : bits + random;
+}
+
+template <>
+inline Halves EncodeLanes<BFloat16>(const float* floats, Words random) {
+  return __builtin_convertvector(DitheredBFloat16(floats, random) >> 16, Halves);
 }
 
 // Float16::Dithered of each.
@@ -75,6 +80,16 @@ inline void EncodeBlockRandomly(const float* floats, const RandomBits& bits, uin
   constexpr uint32_t kLanes = RandomBits::kLanes;
   const Words index = Words{0, 1, 2, 3, 4, 5, 6, 7} + first / 2;
   const Words random = bits.Word(index);
+#ifdef __AVX2__
+  if constexpr (std::is_same_v<Half, BFloat16>) {  // both vectors are narrowed at once
+    const auto low = reinterpret_cast<__m256i>(DitheredBFloat16(floats, random & 0xffff) >> 16);
+    const auto high =
+        reinterpret_cast<__m256i>(DitheredBFloat16(floats + kLanes, random >> 16) >> 16);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xD8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves), packed);
+    return;
+  }
+#endif
   const Halves low = EncodeLanes<Half>(floats, random & 0xffff);
   const Halves high = EncodeLanes<Half>(floats + kLanes, random >> 16);
   std::memcpy(halves, &low, sizeof(low));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/core/base/registry.h"
+#include "ops/core/math/prefetch.h"
 
 namespace keras_sparse {
 namespace {
@@ -14,9 +15,8 @@ Registry<UpdateRule::Factory>& Rules() {
   return *rules;
 }
 
-// Packed records that are updated together: few enough for the first-level cache, and enough that
-// the processor loads several at once.
-constexpr size_t kPackedRows = 32;
+// Packed records that are converted together, so that the processor loads several at once.
+constexpr int64_t kPackedRows = kBlockRows;
 
 class NoRule : public UpdateRule {
  public:
@@ -87,11 +87,10 @@ void UpdateRule::UpdatePacked(const Rounding& rounding, const int64_t* keys, flo
   const auto words = static_cast<size_t>(float_layout_.record_words());
   static thread_local std::vector<float> unpacked;
   unpacked.resize(words * kPackedRows);
-  static const int64_t kRows = getenv("KS_R") ? atoi(getenv("KS_R")) : kPackedRows;
   std::array<float*, kPackedRows> floats;
-  for (size_t i = 0; i < kPackedRows; ++i) floats[i] = unpacked.data() + i * words;
-  for (int64_t begin = 0; begin < n; begin += kRows) {
-    const int64_t size = std::min(kRows, n - begin);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = unpacked.data() + i * words;
+  for (int64_t begin = 0; begin < n; begin += kPackedRows) {
+    const int64_t size = std::min(kPackedRows, n - begin);
     for (int64_t i = 0; i < size; ++i) {
       float* record = floats[static_cast<size_t>(i)];
       UnpackRecord(layout_, records[begin + i], record);

@@ -1,59 +1,84 @@
 #include "ops/core/record/packed_record.h"
 
-#include <cstddef>
 #include <cstring>
+
+#include "ops/core/math/half_vectors.h"
+#include "ops/core/math/vector_math.h"
 
 namespace keras_sparse {
 namespace {
 
-// Calls do_values(number, type, n, floats, words) for the row (0) and each slot, with their
-// positions in a float record and in a packed one.
-template <typename DoValues>
-void ForEachPart(const RecordLayout& layout, const DoValues& do_values) {
-  int64_t floats = layout.dim();
-  int64_t words = layout.row_words();
-  do_values(0, layout.types().row, layout.dim(), 0, 0);
-  int64_t number = 0;
-  for (const Slot& slot : layout.slots()) {
-    const int64_t n = slot.per_row ? 1 : layout.dim();
-    const FloatType type = slot.per_row ? FloatType::kFloat32 : layout.types().slots;
-    do_values(++number, type, n, floats, words);
-    floats += n;
-    words += layout.slot_words(slot);
-  }
+// The words behind the slots are equal in both kinds of record.
+void CopyWordsBehind(const float* from, int64_t n, float* to) {
+  for (int64_t i = 0; i < n; ++i) std::memcpy(to + i, from + i, sizeof(float));
 }
 
-// The words behind the slots are equal in both kinds of record.
-size_t BytesBehind(const RecordLayout& layout) {
-  return static_cast<size_t>(RecordLayout::kWordBytes *
-                             (layout.record_words() - layout.value_words()));
+int64_t NumWordsBehind(const RecordLayout& layout) {
+  return layout.record_words() - layout.value_words();
 }
 
 void PadWord(FloatType type, int64_t n, float* words) {
   if (type != FloatType::kFloat32 && n % 2 != 0) reinterpret_cast<uint16_t*>(words)[n] = 0;
 }
 
+// Inlined here, because a call for each part would take as long as its conversion.
+inline void Decode(FloatType type, const float* from, int64_t n, float* to) {
+  switch (type) {
+    case FloatType::kBFloat16:
+      return DecodeRow<BFloat16Rows>(from, n, to, false);
+    case FloatType::kFloat16:
+      return DecodeRow<Float16Rows>(from, n, to, false);
+    default:
+      return CopyRow(from, n, to);
+  }
+}
+
+template <typename Half>
+inline void EncodeRandomly(const float* from, int64_t n, const RandomBits& bits, uint32_t first,
+                           FloatType type, float* to) {
+  auto* halves = reinterpret_cast<uint16_t*>(to);
+  int64_t i = 0;
+  if (first % RandomBits::kBlock == 0) {
+    for (; i + RandomBits::kBlock <= n; i += RandomBits::kBlock) {
+      EncodeBlockRandomly<Half>(from + i, bits, first + static_cast<uint32_t>(i), halves + i);
+    }
+  }
+  if (i < n) {
+    WriteFloatsRandomly(type, from + i, n - i, bits, first + static_cast<uint32_t>(i), halves + i);
+  }
+}
+
 }  // namespace
 
 void UnpackRecord(const RecordLayout& layout, const float* record, float* floats) {
-  ForEachPart(layout, [&](int64_t, FloatType type, int64_t n, int64_t to, int64_t from) {
-    ReadFloats(type, record + from, n, floats + to);
-  });
-  std::memcpy(floats + layout.record_floats(), record + layout.value_words(), BytesBehind(layout));
+  for (const RecordLayout::Part& part : layout.parts()) {
+    Decode(part.type, record + part.first_word, part.num_floats, floats + part.first_float);
+  }
+  CopyWordsBehind(record + layout.value_words(), NumWordsBehind(layout),
+                  floats + layout.record_floats());
 }
 
 void PackRecord(const RecordLayout& layout, const float* floats, const Rounding& rounding,
                 int64_t key, float* record) {
   const RandomBits bits = rounding.is_random ? rounding.Of(key) : RandomBits{0, 0};
-  ForEachPart(layout, [&](int64_t number, FloatType type, int64_t n, int64_t from, int64_t to) {
-    if (rounding.is_random) {
-      WriteFloatsRandomly(type, floats + from, n, bits, rounding.FirstElement(number), record + to);
+  int64_t number = 0;
+  for (const RecordLayout::Part& part : layout.parts()) {
+    const float* from = floats + part.first_float;
+    float* to = record + part.first_word;
+    const uint32_t first = rounding.FirstElement(number++);
+    if (part.type == FloatType::kFloat32) {
+      CopyRow(from, part.num_floats, to);
+    } else if (!rounding.is_random) {
+      WriteFloats(part.type, from, part.num_floats, to);
+    } else if (part.type == FloatType::kBFloat16) {
+      EncodeRandomly<BFloat16>(from, part.num_floats, bits, first, part.type, to);
     } else {
-      WriteFloats(type, floats + from, n, record + to);
+      EncodeRandomly<Float16>(from, part.num_floats, bits, first, part.type, to);
     }
-    PadWord(type, n, record + to);
-  });
-  std::memcpy(record + layout.value_words(), floats + layout.record_floats(), BytesBehind(layout));
+    PadWord(part.type, part.num_floats, to);
+  }
+  CopyWordsBehind(floats + layout.record_floats(), NumWordsBehind(layout),
+                  record + layout.value_words());
 }
 
 void PackRow(const RecordLayout& layout, const float* row, float* record) {
@@ -62,9 +87,9 @@ void PackRow(const RecordLayout& layout, const float* row, float* record) {
 }
 
 void RoundRecord(const RecordLayout& layout, float* floats) {
-  ForEachPart(layout, [&](int64_t, FloatType type, int64_t n, int64_t from, int64_t) {
-    RoundFloats(type, n, floats + from);
-  });
+  for (const RecordLayout::Part& part : layout.parts()) {
+    RoundFloats(part.type, part.num_floats, floats + part.first_float);
+  }
 }
 
 }  // namespace keras_sparse

@@ -64,9 +64,26 @@ class RecordLayout {
       : RecordLayout(std::move(layout)) {
     keeps_ = keeps;
     types_ = types;
+    parts_.assign(1, {types.row, dim_, 0, 0});
+    int64_t floats = dim_;
     value_words_ = row_words();
-    for (const Slot& slot : slots_) value_words_ += slot_words(slot);
+    for (const Slot& slot : slots_) {
+      const FloatType type = slot.per_row ? FloatType::kFloat32 : types.slots;
+      parts_.push_back({type, slot.per_row ? 1 : dim_, floats, value_words_});
+      floats += parts_.back().num_floats;
+      value_words_ += slot_words(slot);
+    }
   }
+
+  // A row or a slot, and its place in a float record and in a packed one.
+  struct Part {
+    FloatType type;  // in the packed record
+    int64_t num_floats;
+    int64_t first_float;
+    int64_t first_word;
+  };
+  // The row, then the slots.
+  const std::vector<Part>& parts() const { return parts_; }
 
   int64_t dim() const { return dim_; }
   const std::vector<Slot>& slots() const { return slots_; }
@@ -169,6 +186,7 @@ class RecordLayout {
   bool keeps_step_;
   KeptWords keeps_;
   RecordTypes types_;
+  std::vector<Part> parts_;
   int64_t record_floats_;
   int64_t value_words_;
 };
