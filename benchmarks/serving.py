@@ -14,9 +14,11 @@ With `--tables` it is a model of many tables of 16 columns, one id for each in a
 of as many `keras.layers.Embedding`. Requests go to the models by turns.
 
 With `--row-dtypes` the model of one table is exported in each dtype by one process, which loads all
-of them and sends each the same requests by turns.
+of them and sends each the same requests by turns: ids of the power law, and uniform ones, whose
+rows no cache has.
 """
 
+import gc
 import pathlib
 import statistics
 import tempfile
@@ -126,17 +128,26 @@ def measure_row_dtypes(kind, num_rows, row_dtypes):
                 seconds = seconds_of(model.export, folder, verbose=False)
             results[row_dtype] = [bytes_of(folder), seconds]
         del model
+        gc.collect()
         for row_dtype, found in results.items():
             before, start = resident_bytes(), time.perf_counter()
             served[row_dtype] = tf.saved_model.load(f"{parent}/{row_dtype}")
             found += [time.perf_counter() - start, resident_bytes() - before]
     rng = np.random.default_rng(workloads.SEED)
-    for batch_size in BATCHES:
 
-        def draw(size=batch_size):
-            return keys_of(kind, workloads.zipf_ranks(rng, num_rows, (size, HOTNESS)))
+    def zipf(size):
+        return workloads.zipf_ranks(rng, num_rows, (size, HOTNESS))
 
-        for row_dtype, seconds in request_by_turns(served, draw, num_rows).items():
+    def uniform(size):
+        return rng.integers(0, num_rows, (size, HOTNESS))
+
+    for size, ranks in ((BATCHES[0], zipf), (BATCHES[1], zipf), (BATCHES[1], uniform)):
+
+        def draw(size=size, ranks=ranks):
+            return keys_of(kind, ranks(size))
+
+        requests = request_by_turns(served, draw, num_rows, 4 * REPEATS)
+        for row_dtype, seconds in requests.items():
             results[row_dtype].append(seconds)
     return results
 
@@ -192,7 +203,7 @@ def measure_tables(num_tables):
     return results
 
 
-def request_by_turns(served, draw, num_rows):
+def request_by_turns(served, draw, num_rows, repeats=REPEATS):
     """Median seconds of a request to each model, all of the same ranks.
 
     Another model begins each turn, as the first one finds the processor's caches cold.
@@ -200,7 +211,7 @@ def request_by_turns(served, draw, num_rows):
     import tensorflow as tf
 
     times, order = {kind: [] for kind in served}, list(served)
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         ranks = draw()
         order.append(order.pop(0))
         for kind in order:
@@ -280,6 +291,7 @@ def main(arguments=None):
     elif any(options.row_dtypes):
         to_first = f"to {options.row_dtypes[0]}"
         head = ["table", "row_dtype", "files, MiB", to_first, "export, s", "load, s", "MiB loaded"]
+        requests.append(f"uniform {requests[-1]}")
         head += [cell for request in requests for cell in (request, to_first)]
         rows = [row for kind in kinds for row in rows_of_dtypes(kind, num_rows, options.row_dtypes)]
     else:

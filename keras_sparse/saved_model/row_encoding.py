@@ -136,8 +136,9 @@ class Int8Rows(RowEncoding):
     def decode(self, encoded):
         cells = tf.cast(encoded[:, : -self._PARAMETER_BYTES], tf.float32)
         parameters = tf.reshape(encoded[:, -self._PARAMETER_BYTES :], (-1, self._PARAMETERS, 4))
-        parameters = tf.bitcast(parameters, tf.float32)
-        return cells * parameters[:, :1] + parameters[:, 1:]
+        # Faster than slices of columns.
+        scale, offset = tf.split(tf.bitcast(parameters, tf.float32), self._PARAMETERS, axis=1)
+        return cells * scale + offset
 
 
 ROW_ENCODINGS: dict[str, RowEncoding] = {
