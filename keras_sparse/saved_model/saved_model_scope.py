@@ -1,6 +1,7 @@
 """Whether functions are traced for a SavedModel, and which one is being written."""
 
 import contextvars
+import copy
 import dataclasses
 import functools
 import os
@@ -88,20 +89,47 @@ def traced_for_saved_model(function):
     def traced(*args, **kwargs):
         if save_context.in_save_context():
             return function(*args, **kwargs)
-        with save_context.save_context(tf.saved_model.SaveOptions()):
+        with save_context.save_context(_with_own_traces(tf.saved_model.SaveOptions())):
             return function(*args, **kwargs)
 
     return traced
+
+
+@dataclasses.dataclass(frozen=True)
+class _PolicyOfExport:
+    """A `tf.saved_model.experimental.VariablePolicy` that is another one for each row dtype.
+
+    TensorFlow makes a trace for each policy of a SavedModel. A trace reads the variables of one row
+    dtype, and a `tf.function` inside a model keeps its traces from one export to the next.
+    """
+
+    policy: Any
+    row_dtype: str
+
+    def __getattr__(self, name):
+        return getattr(self.policy, name)
+
+
+def _with_own_traces(save_options):
+    """Returns `tf.saved_model.SaveOptions` with which functions are traced for this row dtype."""
+    options = _context.get().options
+    if options is None or options.row_dtype == "float32":
+        return save_options
+    save_options = copy.copy(save_options)
+    policy = _PolicyOfExport(save_options.experimental_variable_policy, options.row_dtype)
+    save_options.experimental_variable_policy = policy
+    return save_options
 
 
 def knowing_its_save(save):
     """Returns `tf.saved_model.save` that `current_save` knows of while it runs."""
 
     @functools.wraps(save)
-    def saving(obj, export_dir, *args, **kwargs):
+    def saving(obj, export_dir, signatures=None, options=None):
         new = Save(os.fspath(export_dir), _context.get().is_verbose is not False)
         with in_saved_model_context(save=new):
-            return save(obj, export_dir, *args, **kwargs)
+            options = _with_own_traces(options or tf.saved_model.SaveOptions())
+            return save(obj, export_dir, signatures, options)
 
     return saving
 

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
+from keras_sparse.saved_model.export_options import current_options
 from keras_sparse.saved_model.initial_rows import initial_rows
 from keras_sparse.saved_model.pool_rows import pool_rows
 from keras_sparse.saved_model.saved_model_scope import is_looking_for_resources
@@ -65,15 +66,21 @@ _creation = threading.Lock()
 class HasSavedTable:
     """A table, or what is one to a SavedModel, that has a `SavedTable`."""
 
-    _saved_table: Any = None
+    _saved_tables: Any = None
 
     @property
     def saved_table(self):
-        """The `SavedTable` of this table, made when it is first asked for."""
+        """The `SavedTable` of this table for the `export_options` that hold now.
+
+        There is one for each encoding of rows, made when it is first asked for.
+        """
+        encoding = current_options().encoding
         with _creation:
-            if self._saved_table is None:
-                self._saved_table = SavedTable(self)
-        return self._saved_table
+            if self._saved_tables is None:
+                self._saved_tables = {}
+            if encoding not in self._saved_tables:
+                self._saved_tables[encoding] = SavedTable(self, encoding)
+            return self._saved_tables[encoding]
 
 
 @functools.cache
@@ -93,20 +100,23 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
 
     Args:
         variable: `LocalTable`, or what is to it as one, which it does not keep alive.
+        encoding: `RowEncoding` of `rows`.
     """
 
     NO_PLACE = 0  # of a dynamic table: where `rows` has zeros to read for keys without a row
 
-    def __init__(self, variable):
+    def __init__(self, variable, encoding):
         self._variable: Any = weakref.ref(variable)
+        self._encoding = encoding
         self.is_dynamic = variable.is_dynamic
-        self.content = content = TableContent(self._variable)
+        self.output_dim = variable.output_dim
+        self.content = content = TableContent(self._variable, encoding)
         with tf.init_scope(), tf.device("CPU"):
             # Not `tf.Variable`: a function that is traced again may make none.
             self.rows = resource_variable_ops.UninitializedVariable(
                 trainable=False,
-                shape=tf.TensorShape((variable.input_dim, variable.output_dim)),
-                dtype=tf.float32,
+                shape=tf.TensorShape((variable.input_dim, encoding.width(self.output_dim))),
+                dtype=tf.as_dtype(encoding.dtype),
                 name="rows",
             )
             if self.is_dynamic:
@@ -124,19 +134,22 @@ class SavedTable(tf.__internal__.tracking.AutoTrackable):
         shape = self.content.num_rows() + self.is_dynamic, self.rows.shape[1]
         proto.variable.shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
+    def gather(self, places):
+        """Returns the rows at places in `rows`, float32, by TensorFlow's ops."""
+        # Not of the variable itself, which TensorFlow would copy at each later read of it whole.
+        return self._encoding.decode(tf.gather(self.rows.value(), places))
+
     def lookup(self, ids):
         """Returns the rows of ids of a static table, int64 of shape `(n,)`, by TensorFlow's ops."""
         variable = self._variable()
-        # Not of the variable itself, which TensorFlow would copy at each later read of it whole.
-        rows = self.rows.value()
         are_inside = (ids >= 0) & (ids < variable.input_dim)
         if variable.out_of_range == "zero":
-            found = tf.gather(rows, tf.where(are_inside, ids, 0))
+            found = self.gather(tf.where(are_inside, ids, 0))
             return tf.where(are_inside[:, tf.newaxis], found, 0.0)
         message = f"id must be in [0, {variable.input_dim}) for table '{variable.path}'"
         check = tf.debugging.Assert(tf.reduce_all(are_inside), [f"{message}. Received:", ids])
         with tf.control_dependencies([check]):
-            return tf.gather(rows, ids)
+            return self.gather(ids)
 
     def rows_of_none(self):
         """Returns what keys without a row read as: arguments of `initial_rows`."""
@@ -160,15 +173,13 @@ def lookup_keys(tables, keys):
         List of float32 tensors of shape `(n, output_dim)`.
     """
     places = [table.index.lookup(each) for table, each in zip(tables, keys, strict=True)]
-    found = [
-        tf.gather(table.rows.value(), each) for table, each in zip(tables, places, strict=True)
-    ]
+    found = [table.gather(each) for table, each in zip(tables, places, strict=True)]
     are_missing = tf.equal(tf.concat(places, axis=0), SavedTable.NO_PLACE)
     joined = tf.concat(keys, axis=0)  # here, as each input of a condition costs an op a request
 
     # Short for each table: a request walks the ops of a branch that is not taken, too.
     def with_missing():
-        sizes = tf.stack([tf.size(each) for each in found]) // tables[0].rows.shape[1]
+        sizes = tf.stack([tf.size(each) for each in found]) // tables[0].output_dim
         where = tf.where(are_missing)
         table = tf.searchsorted(tf.cumsum(sizes), tf.cast(where[:, 0], tf.int32), "right")
         rows = tf.where(
@@ -183,7 +194,7 @@ def lookup_keys(tables, keys):
 
 
 def _missing_rows(tables, keys, table):
-    default, output_dim = tables[0].default.value(), tables[0].rows.shape[1]
+    default, output_dim = tables[0].default.value(), tables[0].output_dim
     fields = [each.rows_of_none() for each in tables]
     a, b, seed = ([each[name] for each in fields] for name in ("a", "b", "seed"))
     return tf.cond(
@@ -196,8 +207,8 @@ def _missing_rows(tables, keys, table):
 def _are_not_filled(tables):
     """Returns whether a table has rows and no keys: converters to other formats drop the keys."""
     num_keys = tf.stack([table.index.size() for table in tables])
-    num_floats = tf.stack([tf.size(table.rows.value()) for table in tables])
-    return tf.equal(num_keys, 0) & (num_floats > tables[0].rows.shape[1])
+    sizes = tf.stack([tf.size(table.rows.value()) for table in tables])
+    return tf.equal(num_keys, 0) & (sizes > tables[0].rows.shape[1])
 
 
 def saved_lookup(tables, ids, row_splits, weights, combiners, joined, dtype):
@@ -225,7 +236,7 @@ def _read(tables, ids):
     groups: dict = {}
     for i, table in enumerate(tables):
         if table.is_dynamic:
-            kind = table.rows.shape[1], table.rows_of_none()["kind"]
+            kind = table.output_dim, table.rows_of_none()["kind"]
             groups.setdefault(kind, []).append(i)
         else:
             rows[i] = table.lookup(ids[i])

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_sparse.saved_model.chosen_keys import chosen_keys
 from keras_sparse.saved_model.export_options import current_options
+from keras_sparse.saved_model.row_encoding import RowRefusedError
 from keras_sparse.saved_model.saved_model_scope import current_save
 from keras_sparse.utils.byte_sizes import bytes_text
 from keras_sparse.utils.byte_sizes import CHUNK_BYTES
@@ -44,7 +45,10 @@ class FileArray:
         """Returns a tensor of the array, of a large one without a copy."""
         if not isinstance(self.array, np.memmap):
             return tf.convert_to_tensor(self.array)
-        return tf.experimental.dlpack.from_dlpack(self.array.__dlpack__())
+        dtype = tf.as_dtype(self.array.dtype)
+        # NumPy hands over no bfloat16.
+        array = self.array.view(np.uint16) if dtype == tf.bfloat16 else self.array
+        return tf.bitcast(tf.experimental.dlpack.from_dlpack(array.__dlpack__()), dtype)
 
 
 def _folder():
@@ -80,15 +84,15 @@ class TableContent:
 
     Args:
         find_table: Function without arguments that returns the `LocalTable`.
+        encoding: `RowEncoding` of its rows.
     """
 
-    def __init__(self, find_table):
+    def __init__(self, find_table, encoding):
         self._find_table = find_table
+        self._encoding = encoding
 
     def rows(self):
-        """Returns a float32 tensor of shape `(n, output_dim)`; of a dynamic table one more, zeros
-        before the others: `(n + 1, output_dim)`.
-        """
+        """Returns a tensor of n encoded rows; of a dynamic table n + 1, the first one of zeros."""
         return self._take("rows")
 
     def num_rows(self):
@@ -116,8 +120,11 @@ class TableContent:
         table = self._find_table()
         num_rows, output_dim = self.num_rows(), table.output_dim
         is_dynamic = table.is_dynamic
-        rows = FileArray((num_rows + is_dynamic, output_dim), np.float32)
-        rows.array[:is_dynamic] = 0
+        encoding = self._encoding
+        shape = num_rows + is_dynamic, encoding.width(output_dim)
+        rows = FileArray(shape, encoding.dtype)
+        zeros = np.zeros((int(is_dynamic), output_dim), np.float32)
+        rows.array[:is_dynamic] = encoding.encode(zeros)
         places_of_rows = rows.array[is_dynamic:]
         arrays = {"rows": rows}
         if is_dynamic:
@@ -125,7 +132,7 @@ class TableContent:
         progress = Progress(num_rows, "thousand rows", 1000, current_save().is_verbose)
         done = 0
         for places, keys, piece in placed_rows(table, current_options().rows):
-            places_of_rows[places] = piece
+            places_of_rows[places] = self._encoded(keys, piece)
             if is_dynamic:
                 arrays["keys"].array[places] = keys
                 arrays["places"].array[places] = np.arange(places.start, places.stop) + 1
@@ -138,6 +145,18 @@ class TableContent:
                 f"{done} rows of {num_rows} in variable '{table.path}'"
             )
         return arrays
+
+    def _encoded(self, keys, rows):
+        try:
+            return self._encoding.encode(rows)
+        except RowRefusedError as refused:
+            table, key, row = self._find_table(), keys[refused.place], rows[refused.place]
+            raise ValueError(
+                f"The elements of a row must be {refused.rule} to be exported with `row_dtype="
+                f"'{current_options().row_dtype}'`. Export with another `row_dtype`, or change the "
+                f"row. Received: elements from {np.min(row):.6g} to {np.max(row):.6g} for "
+                f"{'key' if table.is_dynamic else 'id'} {key} of variable '{table.path}'"
+            ) from None
 
 
 def default_row():

@@ -13,6 +13,7 @@ from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.layers import GroupEmbedding
+from keras_sparse.saved_model.row_encoding import ROW_ENCODINGS
 
 LARGE = 2**40
 
@@ -132,6 +133,34 @@ def test_options_hold_for_the_whole_table(order, options, folder):
     are_last = (np.arange(len(keys)) % 8 >= 6)[:, None, None, None]
     expected = np.where(are_last, model.predict_on_batch(keys), -1)
     np.testing.assert_array_equal(served(folder / "model", [keys]), expected)
+
+
+@pytest.mark.parametrize("row_dtype", ["bfloat16", "int8"])
+def test_rows_in_fewer_bits_are_those_of_the_ranks(row_dtype, folder):
+    model, keys = rows_of_slots()
+    requests = np.concatenate([keys, -1 - keys])  # the second half has no rows
+    expected = model.predict_on_batch(requests)
+    with keras_sparse.serving.export_options(row_dtype=row_dtype):
+        model.export(folder / "model", verbose=False)
+    found = served(folder / "model", [requests])
+    np.testing.assert_array_equal(found[len(keys) :], expected[len(keys) :])
+    encoding = ROW_ENCODINGS[row_dtype]
+    rows = expected[: len(keys)].reshape(-1, 4)
+    decoded = encoding.decode(tf.constant(encoding.encode(rows))).numpy()
+    np.testing.assert_array_equal(found[: len(keys)].reshape(-1, 4), decoded)
+    assert np.any(decoded != rows)
+
+
+def test_a_row_that_int8_cannot_hold_is_an_error_on_all_ranks(folder):
+    model, keys = rows_of_slots()
+    model.layers[-1].assign(keys[3, :1, 0], np.full((1, 4), np.nan, np.float32))
+    with (
+        keras_sparse.serving.export_options(row_dtype="int8"),
+        pytest.raises((ValueError, RuntimeError), match="must be finite to be exported"),
+    ):
+        model.export(folder / "model", verbose=False)
+    model.export(folder / "model", verbose=False)
+    assert np.isnan(served(folder / "model", [keys[3:4]])).any()
 
 
 def test_keys_that_a_filter_holds_back_read_as_it_says(folder):
