@@ -43,6 +43,7 @@ INPUTS = {
     "matrix": (None, MATRIX, None),
     "int32_matrix": (None, MATRIX.astype("int32"), None),
     "pooled_matrix": ("sum", MATRIX, None),
+    "empty_matrix": (None, MATRIX[:0], None),
     "empty": ("sum", [each[:0] for each in BAGS], None),
 }
 
@@ -281,8 +282,27 @@ def test_a_matrix_in_a_step_is_read_by_one_op_and_written_by_one(mode, dtype_pol
     # Those of the loss, the lookup, and reshapes, which copy nothing.
     assert of_rows <= {"KerasSparseLookup", "Sin", "Cos", "Mul", "Tile", "Reshape"}
     types = [each.type for each in made]
-    assert types.count("KerasSparseLookup") == types.count("KerasSparseApply") == 1
+    for name in ("IdColumns", "Lookup", "Apply"):
+        assert types.count(f"KerasSparse{name}") == 1
+    assert not {"Transpose", "Unpack"} & set(types)
     assert "KerasSparseMergeGradients" not in types
+
+
+@pytest.mark.parametrize("combiners", [(None, None, None), ("sum",) * 3, (None, "mean", None)])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "float32"])
+def test_a_matrix_of_any_dtype_has_an_input_a_column(dtype, combiners):
+    tables = [Embedding(20, 4, combiner, seed=i) for i, combiner in enumerate(combiners)]
+    layer = GroupEmbedding(tables, output_mode="concat")
+    outputs = layer(tf.constant(MATRIX.astype(dtype)))
+    rows = [table[ids] for table, ids in zip(layer.get_weights(), ONE, strict=True)]
+    np.testing.assert_array_equal(outputs, np.concatenate(rows, axis=1))
+
+
+def test_an_id_of_a_matrix_outside_of_its_table_is_named():
+    layer = GroupEmbedding([Embedding(20, 4, name=name) for name in "ab"], output_mode="concat")
+    ids = np.array([[3, 4], [19, 5], [0, 20]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"/b'.*ids\[2\] = 20"):
+        layer(ids)
 
 
 @pytest.mark.parametrize("mode", ["concat", "stack"])
