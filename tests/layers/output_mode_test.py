@@ -298,6 +298,11 @@ def test_a_matrix_of_any_dtype_has_an_input_a_column(dtype, combiners):
     np.testing.assert_array_equal(outputs, np.concatenate(rows, axis=1))
 
 
+def test_a_rank_without_tables_gives_a_matrix_without_columns():
+    templates = GroupEmbedding(layers(None, (4, 8))).templates
+    assert templates.given(np.zeros((5, 0), "int64"), "inputs", []) == []
+
+
 def test_an_id_of_a_matrix_outside_of_its_table_is_named():
     layer = GroupEmbedding([Embedding(20, 4, name=name) for name in "ab"], output_mode="concat")
     ids = np.array([[3, 4], [19, 5], [0, 20]])
