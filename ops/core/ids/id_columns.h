@@ -12,8 +12,8 @@ namespace keras_sparse {
 // column starts at a cache line, and columns do not compete for the same cache sets.
 int64_t IdColumnStride(int64_t num_rows);
 
-// Writes each column of a matrix of ids to contiguous memory, as int64. Reads and writes the matrix
-// in tiles of whole cache lines.
+// Writes each column of a matrix of ids to contiguous memory, as int64. Reads and writes tiles of
+// whole cache lines; columns that exceed the second-level cache are written past the caches.
 //   matrix   (num_rows, num_columns), row-major; Id is int32_t or int64_t
 //   columns  (num_columns, IdColumnStride(num_rows)), at a cache line; the elements from num_rows
 //            on are left as they are

@@ -1,7 +1,7 @@
 #include "ops/core/ids/id_columns.h"
 
 #include <cstdint>
-#include <limits>
+#include <memory>
 
 #include "ops/core/base/cache_line.h"
 #include "tests/ops/core/support/thread_executor.h"
@@ -25,12 +25,17 @@ void ExpectColumns(int64_t num_rows, int64_t num_columns, Executor* executor) {
   }
   const int64_t stride = IdColumnStride(num_rows);
   ASSERT_GE(stride, num_rows);
-  std::vector<int64_t> columns(static_cast<size_t>(num_columns * stride), kUntouched);
-  SplitIdColumns(matrix.data(), num_rows, num_columns, columns.data(), executor);
+  const auto num_ids = static_cast<size_t>(num_columns * stride);
+  std::vector<int64_t> memory(num_ids + kCacheLineBytes / sizeof(int64_t), kUntouched);
+  void* aligned = memory.data();
+  size_t space = memory.size() * sizeof(int64_t);
+  ASSERT_NE(std::align(kCacheLineBytes, num_ids * sizeof(int64_t), aligned, space), nullptr);
+  const auto* columns = static_cast<int64_t*>(aligned);
+  SplitIdColumns(matrix.data(), num_rows, num_columns, static_cast<int64_t*>(aligned), executor);
   for (int64_t c = 0; c < num_columns; ++c) {
     for (int64_t r = 0; r < stride; ++r) {
       const int64_t expected = r < num_rows ? IdAt<Id>(r, c) : kUntouched;
-      ASSERT_EQ(columns[static_cast<size_t>(c * stride + r)], expected) << r << ", " << c;
+      ASSERT_EQ(columns[c * stride + r], expected) << r << ", " << c;
     }
   }
 }
@@ -48,8 +53,16 @@ TEST(SplitIdColumns, GivesEachColumnAsItIs) {
 TEST(SplitIdColumns, DividesRowsAmongThreads) {
   for (const int threads : {2, 3}) {
     ThreadExecutor executor(threads);
-    ExpectColumns<int64_t>(5000, 26, &executor);
+    ExpectColumns<int64_t>(1027, 9, &executor);
     ExpectColumns<int32_t>(1027, 9, &executor);
+  }
+}
+
+TEST(SplitIdColumns, WritesLargeColumnsPastTheCaches) {
+  for (const int threads : {1, 3}) {
+    ThreadExecutor executor(threads);
+    ExpectColumns<int64_t>(8195, 26, &executor);
+    ExpectColumns<int32_t>(8195, 26, &executor);
   }
 }
 
