@@ -303,6 +303,22 @@ def test_a_rank_without_tables_gives_a_matrix_without_columns():
     assert templates.given(np.zeros((5, 0), "int64"), "inputs", []) == []
 
 
+@pytest.mark.parametrize("is_on_gpu", [False, True])
+def test_tables_in_gpu_memory_are_sent_the_matrix_whole(is_on_gpu, monkeypatch):
+    monkeypatch.setattr(keras_sparse.StorageOption, "is_on_gpu", is_on_gpu)
+    monkeypatch.setattr("keras_sparse.native.check_gpu", lambda storage_type: None)
+    templates = GroupEmbedding(layers(None, (4, 1, 8))).templates
+
+    @tf.function
+    def split(matrix):
+        return templates.given(matrix, "inputs", range(3))
+
+    for column, expected in zip(split(MATRIX), ONE, strict=True):
+        np.testing.assert_array_equal(column, expected)
+    made = split.get_concrete_function(tf.TensorSpec((5, 3), tf.int64)).graph.get_operations()
+    assert any(each.type == "KerasSparseIdColumns" for each in made) != is_on_gpu
+
+
 def test_an_id_of_a_matrix_outside_of_its_table_is_named():
     layer = GroupEmbedding([Embedding(20, 4, name=name) for name in "ab"], output_mode="concat")
     ids = np.array([[3, 4], [19, 5], [0, 20]])
