@@ -1,6 +1,7 @@
 import keras
 import tensorflow as tf
 
+from keras_sparse import native
 from keras_sparse.distribute.planner.table_spec import TableSpec
 from keras_sparse.layers.embedding import Embedding
 from keras_sparse.layers.layer_introspection import options_of
@@ -9,6 +10,8 @@ from keras_sparse.ops.output_mode import check_output_mode
 from keras_sparse.ops.output_mode import check_same_kind
 from keras_sparse.ops.output_mode import joined_mask
 from keras_sparse.ops.output_mode import joined_shape
+from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
+from keras_sparse.storage.storage_option import StorageOption
 
 _KNOWN = (Embedding, keras.layers.Embedding)
 
@@ -49,6 +52,7 @@ class TableConfigs:
         for layer in given:
             if isinstance(layer, Embedding):
                 layer.template_of = owner
+        self._is_on_gpu = any((each.storage or StorageOption()).is_on_gpu for each in self.layers)
         self.names = list(embeddings) if is_dict else [layer.name for layer in self.layers]
         self.input_names = None
         if is_dict:
@@ -162,12 +166,24 @@ class TableConfigs:
         if isinstance(matrix, keras.KerasTensor):
             shapes = [(matrix.shape[0], 1) if each else matrix.shape[:1] for each in pools]
             return [keras.KerasTensor(shape, matrix.dtype) for shape in shapes]
+        matrix = tf.convert_to_tensor(matrix)
+        if pools and self._has_native_columns(matrix):
+            return native.id_columns(matrix, pools)
         # One transposition, whose rows are not copied.
         columns = tf.transpose(matrix)
         if all(pools):
             return tf.unstack(columns[:, :, tf.newaxis], len(places))
         pairs = zip(tf.unstack(columns, len(places)), pools, strict=True)
         return [each[:, tf.newaxis] if pools else each for each, pools in pairs]
+
+    def _has_native_columns(self, matrix):
+        """Returns whether the native op takes this matrix apart.
+
+        TensorFlow does for a SavedModel, which has no native op, and for tables in a GPU's memory:
+        one matrix is sent to the GPU in less time than its columns.
+        """
+        is_for_op = matrix.dtype in (tf.int32, tf.int64)
+        return is_for_op and not self._is_on_gpu and not is_for_saved_model()
 
     def as_given(self, outputs, places=None):
         """Returns a list with an entry an input, or one of each of some, as inputs are given."""

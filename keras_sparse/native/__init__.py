@@ -24,6 +24,7 @@ from keras_sparse.native.gradients import refuse_step as refuse_step
 from keras_sparse.native.gradients import unpack_slices as unpack_slices
 from keras_sparse.native.gradients import with_defaults as with_defaults
 from keras_sparse.native.lookup import COMBINERS as COMBINERS
+from keras_sparse.native.lookup import id_columns as id_columns
 from keras_sparse.native.lookup import lookup as lookup
 from keras_sparse.native.lookup import lookup_mode as lookup_mode
 from keras_sparse.native.lookup import LookupMode as LookupMode

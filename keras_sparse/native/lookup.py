@@ -13,6 +13,7 @@ from keras_sparse.native.device_groups import device_groups
 from keras_sparse.native.gradients import with_defaults
 from keras_sparse.native.lookup_gradient import gradient_rows
 from keras_sparse.native.lookup_gradient import max_entries
+from keras_sparse.native.on_cpu import on_cpu
 from keras_sparse.native.staging import collected_lookups
 from keras_sparse.saved_model.saved_model_scope import is_for_saved_model
 from keras_sparse.saved_model.saved_table import saved_lookup
@@ -134,6 +135,31 @@ def lookup(
     if mode is LookupMode.RUN:
         return _run(call)
     return _collect(call) if mode is LookupMode.COLLECT else _dry(call)
+
+
+@on_cpu
+def id_columns(matrix, are_bags):
+    """Returns the ids of each feature of a batch, for `lookup`.
+
+    The columns share one buffer, each of them contiguous in it.
+
+    Args:
+        matrix: int32 or int64 tensor of shape `(batch_size, num_features)`.
+        are_bags: List of booleans, one per feature: whether its ids are bags of one.
+
+    Returns:
+        List of int64 tensors of shape `(batch_size,)`, or `(batch_size, 1)` for bags.
+
+    Raises:
+        tf.errors.InvalidArgumentError: The matrix has another number of columns.
+
+    Example:
+    >>> users, items = id_columns(tf.constant([[3, 8], [5, 8]]), are_bags=[False, False])
+    >>> users.numpy(), items.numpy()
+    (array([3, 5]), array([8, 8]))
+    """
+    columns = library.lib.keras_sparse_id_columns(matrix=matrix, N=len(are_bags), are_bags=are_bags)
+    return list(columns)
 
 
 class _Call(NamedTuple):

@@ -49,6 +49,14 @@ def test_finds_each_call_of_a_shared_layer():
     assert staged_of(keras.Model(ids, keras.layers.Dense(1)(rows))) == [9]
 
 
+def test_finds_the_columns_of_a_matrix():
+    ids = keras.Input((4,), dtype="int64")
+    tables = [Embedding(30, width, name=f"table_{width}") for width in (1, 2, 3, 4)]
+    rows = keras_sparse.layers.GroupEmbedding(tables, output_mode="concat")(ids)
+    # One lookup, of which the first table counts.
+    assert staged_of(keras.Model(ids, keras.layers.Dense(1)(rows))) == [3, 0, 0, 0]
+
+
 def test_finds_weights():
     ids = keras.Input((4,), dtype="int64")
     weights = keras.Input((4,))

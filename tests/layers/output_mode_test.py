@@ -43,6 +43,7 @@ INPUTS = {
     "matrix": (None, MATRIX, None),
     "int32_matrix": (None, MATRIX.astype("int32"), None),
     "pooled_matrix": ("sum", MATRIX, None),
+    "empty_matrix": (None, MATRIX[:0], None),
     "empty": ("sum", [each[:0] for each in BAGS], None),
 }
 
@@ -282,7 +283,48 @@ def test_a_matrix_in_a_step_is_read_by_one_op_and_written_by_one(mode, dtype_pol
     assert of_rows <= {"KerasSparseLookup", "Sin", "Cos", "Mul", "Tile", "Reshape"}
     types = [each.type for each in made]
     assert types.count("KerasSparseLookup") == types.count("KerasSparseApply") == 1
+    is_on_gpu = keras_sparse.StorageOption().is_on_gpu  # all tables of this run
+    assert types.count("Transpose") == is_on_gpu
+    assert types.count("KerasSparseIdColumns") == (not is_on_gpu)
     assert "KerasSparseMergeGradients" not in types
+
+
+@pytest.mark.parametrize("combiners", [(None, None, None), ("sum",) * 3, (None, "mean", None)])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "float32"])
+def test_a_matrix_of_any_dtype_has_an_input_a_column(dtype, combiners):
+    tables = [Embedding(20, 4, combiner, seed=i) for i, combiner in enumerate(combiners)]
+    layer = GroupEmbedding(tables, output_mode="concat")
+    outputs = layer(tf.constant(MATRIX.astype(dtype)))
+    rows = [table[ids] for table, ids in zip(layer.get_weights(), ONE, strict=True)]
+    np.testing.assert_array_equal(outputs, np.concatenate(rows, axis=1))
+
+
+def test_a_rank_without_tables_gives_a_matrix_without_columns():
+    templates = GroupEmbedding(layers(None, (4, 8))).templates
+    assert templates.given(np.zeros((5, 0), "int64"), "inputs", []) == []
+
+
+@pytest.mark.parametrize("is_on_gpu", [False, True])
+def test_tables_in_gpu_memory_are_sent_the_matrix_whole(is_on_gpu, monkeypatch):
+    monkeypatch.setattr(keras_sparse.StorageOption, "is_on_gpu", is_on_gpu)
+    monkeypatch.setattr("keras_sparse.native.check_gpu", lambda storage_type: None)
+    templates = GroupEmbedding(layers(None, (4, 1, 8))).templates
+
+    @tf.function
+    def split(matrix):
+        return templates.given(matrix, "inputs", range(3))
+
+    for column, expected in zip(split(MATRIX), ONE, strict=True):
+        np.testing.assert_array_equal(column, expected)
+    made = split.get_concrete_function(tf.TensorSpec((5, 3), tf.int64)).graph.get_operations()
+    assert any(each.type == "KerasSparseIdColumns" for each in made) != is_on_gpu
+
+
+def test_an_id_of_a_matrix_outside_of_its_table_is_named():
+    layer = GroupEmbedding([Embedding(20, 4, name=name) for name in "ab"], output_mode="concat")
+    ids = np.array([[3, 4], [19, 5], [0, 20]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"/b'.*ids\[2\] = 20"):
+        layer(ids)
 
 
 @pytest.mark.parametrize("mode", ["concat", "stack"])

@@ -14,6 +14,7 @@ import keras_sparse
 import layer_cases
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from keras_sparse.layers import GroupEmbedding
 from keras_sparse.layers import IntegerLookup
 
 pytestmark = pytest.mark.slow("starts processes")
@@ -75,6 +76,11 @@ def of_joined_tables():
     return of_layer(lambda *inputs: layer(list(inputs)), [IDS + 1, IDS])
 
 
+def of_matrix(dtype):
+    layers = [Embedding(None, 2), Embedding(60, 3, "mean"), Embedding(60, 1)]
+    return of_layer(GroupEmbedding(layers, output_mode="concat"), [IDS.astype(dtype)])
+
+
 def of_tokens():
     """Half of the keys have a token."""
     ids = keras.Input((3,), dtype="int64")
@@ -131,6 +137,8 @@ MODELS = {
     "sparse": lambda: of_ragged_bags("sparse"),
     "tiers": of_tiers,
     "joined tables": of_joined_tables,
+    "a matrix": lambda: of_matrix("int64"),
+    "a matrix of int32": lambda: of_matrix("int32"),
     "tokens": of_tokens,
 }
 
