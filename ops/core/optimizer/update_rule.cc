@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "ops/core/base/registry.h"
-#include "ops/core/math/prefetch.h"
 
 namespace keras_sparse {
 namespace {
@@ -16,7 +15,7 @@ Registry<UpdateRule::Factory>& Rules() {
 }
 
 // Packed records that are converted together, so that the processor loads several at once.
-constexpr int64_t kPackedRows = kBlockRows;
+constexpr int64_t kPackedRows = 32;
 
 class NoRule : public UpdateRule {
  public:
