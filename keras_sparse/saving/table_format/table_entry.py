@@ -2,10 +2,10 @@ import dataclasses
 
 from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
-from keras_sparse.tables.row_dtypes import FLOAT32
-from keras_sparse.tables.row_dtypes import RowDtypes
 from keras_sparse.tables.table import RowMetadata
 from keras_sparse.tables.table_part import TablePart
+from keras_sparse.utils.row_dtypes import FLOAT32
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 # What one process by itself leaves out, as files have had it before there were ranks.
 _FIELDS_OF_RANKS = ("number", "part")
