@@ -28,8 +28,8 @@ BASE = "float32"
 PEERS = [
     Peer(BASE, "ours", columns=timing.OURS),
     Peer("bfloat16 rows", "ours", "build_bfloat16_rows", timing.OURS),
-    Peer("bfloat16 rows and slots", "ours", "build_bfloat16", timing.OURS),
     Peer("the same, rounded to nearest", "ours", "build_nearest", timing.OURS),
+    Peer("bfloat16 rows and slots", "ours", "build_bfloat16", timing.OURS),
     Peer("float16 rows, bfloat16 slots", "ours", "build_float16", timing.OURS),
 ]
 

@@ -67,6 +67,7 @@ CASES = [
     (ksd.CostModel, {"memory_bandwidth": 2.0, "batch_size": 3, "table_seconds": 0.5}),
     (ksd.TableSpec, {
         "name": "a", "rows": 5, "width": 4, "hotness": 2.0, "num_slots": 1, "trainable": False,
+        "row_dtype": "bfloat16",
     }),
     (ksd.TableSpec, {"name": "a", "rows": None, "width": 4, "first_tier_bytes": 4096}),
     (optimizers.AdagradDecay, {

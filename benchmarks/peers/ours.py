@@ -43,7 +43,5 @@ def build(workload, column, in_one_call=False, storage="DRAM", **dtypes):
 # The same with rows, or rows and slots, in 16 bits.
 build_bfloat16_rows = functools.partial(build, row_dtype="bfloat16")
 build_bfloat16 = functools.partial(build, row_dtype="bfloat16", slot_dtype="bfloat16")
-build_nearest = functools.partial(
-    build, row_dtype="bfloat16", slot_dtype="bfloat16", rounding="nearest"
-)
+build_nearest = functools.partial(build, row_dtype="bfloat16", rounding="nearest")
 build_float16 = functools.partial(build, row_dtype="float16", slot_dtype="bfloat16")

@@ -1,6 +1,7 @@
 import json
 import pathlib
 
+from keras_sparse.commands.inspect_page import dtypes_text
 from keras_sparse.commands.inspect_page import page_of
 from keras_sparse.commands.row_summary import RowSummary
 from keras_sparse.saving import verify
@@ -11,6 +12,7 @@ from keras_sparse.saving.keras_files.verify_file import read_headers
 from keras_sparse.saving.keras_files.verify_file import read_tables
 from keras_sparse.saving.table_format.chunks import read_chunks
 from keras_sparse.saving.table_format.table_entry import RowsFile
+from keras_sparse.tables.packed_records import record_bytes
 from keras_sparse.utils.byte_sizes import bytes_text
 from keras_sparse.utils.checks import is_url
 from keras_sparse.utils.progress_bar import Progress
@@ -168,6 +170,9 @@ def _of_parts(parts):
         "floats_a_row": sum(
             each.table.record_floats for each in parts if each.part.shard == whole.shard
         ),
+        "bytes_a_row": sum(
+            record_bytes(each.table) for each in parts if each.part.shard == whole.shard
+        ),
         "files_of_ssd_tier": sum(not isinstance(file, RowsFile) for file in files),
         "parts": len(parts),
     }
@@ -193,7 +198,10 @@ def _of_table(name, saved):
         "output_dim": saved.output_dim,
         "optimizer": saved.rule,
         "slots": list(saved.slot_names),
+        "row_dtype": saved.dtypes.row,
+        "slot_dtype": saved.dtypes.slots,
         "floats_a_row": saved.record_floats,
+        "bytes_a_row": record_bytes(saved),
         "has_filter": saved.filter is not None,
     }
 
@@ -222,7 +230,7 @@ def _verified_lines(found):
 def _table_lines(tables):
     if not tables:
         return ["It has no table of keras_sparse."]
-    cells = [("table", "records", "keys", "width", "optimizer", "slots", "bytes", "")]
+    cells = [("table", "records", "keys", "width", "dtype", "optimizer", "slots", "bytes", "")]
     for table in tables:
         notes = [] if table["are_all_rows"] else ["changed rows alone"]
         notes += [f"{table['erased']:,} erased"] if table.get("erased") else []
@@ -234,10 +242,11 @@ def _table_lines(tables):
                 f"{table['records']:,}",
                 "any" if table["input_dim"] is None else f"below {table['input_dim']:,}",
                 str(table["output_dim"]),
+                dtypes_text(table),
                 table["optimizer"] or "none",
                 ", ".join(table["slots"]) or "none",
-                bytes_text(4 * table["floats_a_row"] * table["records"]),
+                bytes_text(table["bytes_a_row"] * table["records"]),
                 ", ".join(notes),
             )
         )
-    return aligned(cells, "lrlrllrl")
+    return aligned(cells, "lrlrlllrl")

@@ -57,6 +57,12 @@ def page_of(found):
     )
 
 
+def dtypes_text(table):
+    """Returns the dtypes of rows and slots of a table that `collect` has found, as one string."""
+    row, slots = table["row_dtype"], table["slot_dtype"]
+    return row if slots == row or not table["slots"] else f"{row}, slots {slots}"
+
+
 def _about(found):
     if found["kind"] == "weights":
         return []
@@ -74,13 +80,14 @@ def _saves(saves):
 
 
 def _tables(tables):
-    head = ("table", "keys", "rows", "width", "optimizer", "slots", "bytes")
+    head = ("table", "keys", "rows", "width", "dtype", "optimizer", "slots", "bytes")
     rows = [
         (
             html.escape(table["name"]),
             "any" if table["input_dim"] is None else f"below {table['input_dim']:,}",
             f"{table['summary'].num_rows:,}",
             str(table["output_dim"]),
+            dtypes_text(table),
             table["optimizer"] or "none",
             ", ".join(table["slots"]) or "none",
             bytes_text(_bytes_of(table)),
@@ -92,7 +99,7 @@ def _tables(tables):
 
 
 def _line(tag, cells):
-    numbers = (2, 3, 6)
+    numbers = (2, 3, 7)
     return "<tr>" + "".join(
         f"<{tag}{' class=number' if place in numbers else ''}>{cell}</{tag}>"
         for place, cell in enumerate(cells)
@@ -100,7 +107,7 @@ def _line(tag, cells):
 
 
 def _bytes_of(table):
-    return 4 * table["floats_a_row"] * table["summary"].num_rows
+    return table["bytes_a_row"] * table["summary"].num_rows
 
 
 def _sizes_of_tables(tables):

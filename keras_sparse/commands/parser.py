@@ -21,8 +21,8 @@ The file is a JSON list with an object a table:
 
 rows is null for a table of any keys. hotness is the mean number of ids a sample, or a list with a
 number for each input of the table. Left out may be: combiner (null, "sum", "mean", "sqrtn"),
-hotness (1), num_slots (as --num-slots), trainable (true), and first_tier_bytes (null), the bytes of
-memory that a table of any keys takes on each rank.
+hotness (1), num_slots (as --num-slots), trainable (true), row_dtype and slot_dtype ("float32"), and
+first_tier_bytes (null), the bytes of memory that a table of any keys takes on each rank.
 """
 _ABOUT_INSPECT = """Says what is in a checkpoint or delta, in the last one of a folder of them, or
 in a .weights.h5, .weights.json or .keras file: its tables, their records, slots and files. A record

@@ -49,6 +49,8 @@ class All2AllDenseEmbedding(All2AllEmbedding):
             eviction.
         frequency: Boolean. Whether the table counts, in 4 bytes per row, the training steps in
             which each row had a gradient. Requires `use_hashtable=True`. Defaults to `False`.
+        row_dtype, slot_dtype, rounding: Strings. How the table stores rows and slots, as for
+            `keras_sparse.layers.Embedding`. Default to `"float32"`, `"float32"`, `"stochastic"`.
         **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
 
     Call arguments:
@@ -80,6 +82,9 @@ class All2AllDenseEmbedding(All2AllEmbedding):
         admission=None,
         eviction=None,
         frequency=False,
+        row_dtype="float32",
+        slot_dtype="float32",
+        rounding="stochastic",
         **kwargs,
     ):
         super().__init__(
@@ -97,6 +102,7 @@ class All2AllDenseEmbedding(All2AllEmbedding):
                 "eviction": eviction,
                 "frequency": frequency,
             },
+            {"row_dtype": row_dtype, "slot_dtype": slot_dtype, "rounding": rounding},
             **kwargs,
         )
         self.nnz_per_slot = checks.positive(nnz_per_slot, "nnz_per_slot")

@@ -52,6 +52,8 @@ class All2AllSparseEmbedding(All2AllEmbedding):
             eviction.
         frequency: Boolean. Whether the table counts, in 4 bytes per row, the training steps in
             which each row had a gradient. Requires `use_hashtable=True`. Defaults to `False`.
+        row_dtype, slot_dtype, rounding: Strings. How the table stores rows and slots, as for
+            `keras_sparse.layers.Embedding`. Default to `"float32"`, `"float32"`, `"stochastic"`.
         **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
 
     Call arguments:
@@ -87,6 +89,9 @@ class All2AllSparseEmbedding(All2AllEmbedding):
         admission=None,
         eviction=None,
         frequency=False,
+        row_dtype="float32",
+        slot_dtype="float32",
+        rounding="stochastic",
         **kwargs,
     ):
         combiner = combiner.lower() if isinstance(combiner, str) else combiner
@@ -105,6 +110,7 @@ class All2AllSparseEmbedding(All2AllEmbedding):
                 "eviction": eviction,
                 "frequency": frequency,
             },
+            {"row_dtype": row_dtype, "slot_dtype": slot_dtype, "rounding": rounding},
             **kwargs,
         )
         self.max_nnz = checks.positive_or_none(max_nnz, "max_nnz")

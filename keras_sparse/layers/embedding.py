@@ -90,7 +90,8 @@ class Embedding(TableLayer):
             all tiers, between ranks and in files. Updates compute in float32. Defaults to
             `"float32"`.
         slot_dtype: `"float32"` or `"bfloat16"`. Likewise for the optimizer's slots with one float
-            per element; slots with one float per row stay float32. Defaults to `"float32"`.
+            per element; slots with one float per row stay float32. An optimizer raises `ValueError`
+            for slots that would break its training. Defaults to `"float32"`.
         rounding: `"stochastic"` or `"nearest"`. How updates round to these dtypes. Stochastic
             rounding draws its random bits from the table's seed, the id, the step and the column,
             so that a run is reproducible; rounding to the nearest loses updates smaller than half a

@@ -217,6 +217,8 @@ class TableConfigs:
                 num_slots,
                 layer.trainable,
                 _first_tier_bytes(layer.storage),
+                layer.row_dtype,
+                layer.slot_dtype,
             )
             for name, layer, numbers in zip(self.names, self.layers, of_tables, strict=True)
         ]

@@ -80,7 +80,7 @@ class SavedRule:
         keeps_gradient_step: Boolean. Whether the table kept ages, so that records have a word more.
             Defaults to `False`.
         keeps_frequency: Boolean. Whether it kept frequencies, likewise. Defaults to `False`.
-        dtypes: `keras_sparse.tables.row_dtypes.RowDtypes` of the table. Defaults to `None`:
+        dtypes: `keras_sparse.utils.row_dtypes.RowDtypes` of the table. Defaults to `None`:
             float32.
 
     Raises:

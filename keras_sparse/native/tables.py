@@ -65,7 +65,7 @@ def create_tables(
             as `storages` say.
         shards: List of `(shard, num_shards)`: a dynamic table owns the keys with `key % num_shards
             == shard`, and refuses others. Defaults to `None`: all keys.
-        dtypes: List of `keras_sparse.tables.row_dtypes.RowDtypes`. Defaults to `None`: float32.
+        dtypes: List of `keras_sparse.utils.row_dtypes.RowDtypes`. Defaults to `None`: float32.
 
     Returns:
         List of handles: eager scalar tensors of dtype resource.

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_sparse.optimizers.split import split_embedding_variable_from_others
 from keras_sparse.optimizers.support.accumulated_rows import AccumulatedRows
+from keras_sparse.optimizers.support.slot_dtype import refuse_slot_dtype
 from keras_sparse.optimizers.support.step import check_gradients
 from keras_sparse.optimizers.support.step import Step
 from keras_sparse.optimizers.support.step import with_gradients
@@ -223,6 +224,7 @@ class SparseOptimizer(keras.optimizers.Optimizer):
         ours = {name: getattr(self, name) for name in self.unsupported_options}
         refuse_any(ours, type(self).__name__, variable)
         refuse_attributes(variable)
+        refuse_slot_dtype(type(self).__name__, self.rule, self.rule_constants(), variable)
         if self.needs_whole_rows:
             refuse_part_of_row(type(self).__name__, variable)
 

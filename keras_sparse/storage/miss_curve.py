@@ -5,6 +5,7 @@ from keras_sparse.storage.reuse_distances import reuse_distances
 from keras_sparse.utils import checks
 from keras_sparse.utils.plotting import axes_or_new
 from keras_sparse.utils.plotting import import_pyplot
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 # Of a row in the first tier, beside row and slots: bytes of its key, index and place in the order.
 _INDEX_BYTES = 20
@@ -160,10 +161,10 @@ class MissCurve:
         hit_rate = checks.fraction(hit_rate, "hit_rate")
         return int(self.capacity_rows[np.searchsorted(self.hit_rate, hit_rate)])
 
-    def bytes_for(self, hit_rate, output_dim, num_slots):
+    def bytes_for(self, hit_rate, output_dim, num_slots, row_dtype="float32", slot_dtype="float32"):
         """Returns the `storage_size[0]`, in bytes, of a tier with about a hit rate.
 
-        A row takes its own floats, those of its slots, and about 20 bytes of index. A full tier
+        A row takes its own elements, those of its slots, and about 20 bytes of index. A full tier
         demotes up to a sixteenth of its rows at once. It also keeps room for as many rows as a step
         brings in, new ones included, up to half of the tier. So the result exceeds the size of the
         rows that the tier must hold.
@@ -173,16 +174,18 @@ class MissCurve:
             output_dim: Integer. Width of a row.
             num_slots: Integer. Number of optimizer slots that are as wide as a row: 0 for `SGD`, 1
                 for `Adagrad`, 2 for `Adam` and `LazyAdam`.
+            row_dtype, slot_dtype: Strings, those of the table. Default to `"float32"`.
 
         Returns:
             Integer.
         """
+        dtypes = RowDtypes(row_dtype, slot_dtype)
         rows = self.rows_for(hit_rate)
         num_slots = checks.not_negative(num_slots, "num_slots")
-        floats = checks.positive(output_dim, "output_dim") * (1 + num_slots)
+        record = dtypes.record_bytes(checks.positive(output_dim, "output_dim"), num_slots)
         brought_in = self.misses_per_step(rows) + self.distinct / self.steps
         held = (rows + min(brought_in, rows)) / _KEPT_AT_LEAST
-        return int(np.ceil(held * (4 * floats + _INDEX_BYTES)))
+        return int(np.ceil(held * (record + _INDEX_BYTES)))
 
     def print(self):
         """Prints the curve as a table."""

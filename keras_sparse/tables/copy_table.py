@@ -69,5 +69,6 @@ def _check(variable):
             f"A table with lower tiers cannot be copied in memory. {remedy} with "
             f"storage_type='{variable.storage.storage_type}'"
         )
-    if missing := missing_memory(4 * variable.num_rows * variable.output_dim):
+    row_bytes = variable.table.dtypes.record_bytes(variable.output_dim, 0)
+    if missing := missing_memory(variable.num_rows * row_bytes):
         raise MemoryError(f"Memory must have room for the copy of a table. {remedy} of {missing}")

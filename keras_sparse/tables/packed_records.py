@@ -2,9 +2,10 @@ import ml_dtypes
 import numpy as np
 
 from keras_sparse.tables.record_layout import RecordLayout
-from keras_sparse.tables.row_dtypes import RowDtypes
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 _HALVES_PER_WORD = 2
+_WORD_BYTES = 4
 _DTYPES = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
 
 
@@ -97,6 +98,16 @@ def packed_records(table):
     if table.dtypes.are_float32:
         return None
     return PackedRecords(RecordLayout(table.output_dim, table.slot_names), table.dtypes)
+
+
+def record_bytes(table):
+    """Returns the bytes of a stored row and its slots.
+
+    Args:
+        table: As of `packed_records`.
+    """
+    layout = RecordLayout(table.output_dim, table.slot_names)
+    return _WORD_BYTES * PackedRecords(layout, table.dtypes).words
 
 
 def _halves(words):

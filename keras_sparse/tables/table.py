@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from keras_sparse.tables.record_layout import RecordLayout
-from keras_sparse.tables.row_dtypes import RowDtypes
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from keras_sparse.storage.admission_filter import check_admission
 from keras_sparse.storage.eviction_policy import check_eviction
 from keras_sparse.storage.storage_option import check_storage
 from keras_sparse.tables.initial_rows import check_initializer
-from keras_sparse.tables.row_dtypes import RowDtypes
 from keras_sparse.tables.table_part import check_part
 from keras_sparse.tables.table_part import TablePart
 from keras_sparse.utils import checks
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 
 @dataclasses.dataclass(frozen=True)

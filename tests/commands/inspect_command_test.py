@@ -3,6 +3,7 @@ import shutil
 
 import h5py
 import keras
+import numpy as np
 import pytest
 
 import checkpoint_cases
@@ -147,3 +148,34 @@ def test_damage_is_found_where_it_is_asked_for(tmp_path, capsys):
     assert main(["inspect", str(tmp_path / "full")]) == 0
     assert main(["inspect", str(tmp_path / "full"), "--verify"]) == 2
     assert "error" in capsys.readouterr().err
+
+
+def test_counts_the_bytes_of_rows_in_fewer_bits(tmp_path, capsys):
+    dtypes = {"row_dtype": "bfloat16", "slot_dtype": "float32"}
+    table = keras_sparse.layers.Embedding(None, 7, name="odd", **dtypes)
+    both = keras_sparse.layers.Embedding(
+        9, 7, name="both", row_dtype="float16", slot_dtype="bfloat16"
+    )
+    plain = keras_sparse.layers.Embedding(9, 7, name="plain")
+    ids = keras.Input((), dtype="int64")
+    outputs = keras.layers.Add()([layer(ids) for layer in (table, both, plain)])
+    model = keras.Model(ids, outputs)
+    model.compile(keras_sparse.optimizers.Adagrad(), loss="mse")
+    model.train_on_batch(np.arange(5), np.zeros((5, 7)))
+    saving.save_checkpoint(model, tmp_path / "a", verbose=False)
+    model.save_weights(tmp_path / "m.weights.h5")
+    # 7 elements in 16 bits take 14 bytes, and 16 in whole words; 28 are 7 in float32.
+    for name in ("a", "m.weights.h5"):
+        found = {each["name"]: each for each in inspected(tmp_path / name, capsys)["tables"]}
+        found = {key.split("/")[0]: each for key, each in found.items()}
+        assert {key: each["bytes_a_row"] for key, each in found.items()} == {
+            "odd": 16 + 28, "both": 16 + 16, "plain": 28 + 28,
+        }  # fmt: skip
+        assert {each["floats_a_row"] for each in found.values()} == {14}
+        assert (found["odd"]["row_dtype"], found["odd"]["slot_dtype"]) == (*dtypes.values(),)
+        page = tmp_path / "page.html"
+        printed(tmp_path / name, capsys, "--html", str(page))
+        for text in (printed(tmp_path / name, capsys), page.read_text()):
+            assert "bfloat16, slots float32" in text
+            assert "float16, slots bfloat16" in text
+            assert all(size in text for size in ("220 B", "288 B", "504 B"))

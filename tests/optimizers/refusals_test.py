@@ -1,10 +1,12 @@
 """What an optimizer refuses of embedding variables, by name."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_sparse
+from keras_sparse import native
 from keras_sparse import optimizers
 from keras_sparse.optimizers import Adagrad
 from keras_sparse.optimizers import SGD
@@ -187,3 +189,66 @@ def test_refuses_to_leave_a_table_out_of_weight_decay_after_the_build():
     optimizer.built = True
     with pytest.raises(RuntimeError, match=r"weight_decay=0\.0 \(built with 0\.5\)"):
         optimizer.apply([ones_for(0)], [table])
+
+
+CENTERED = {"centered": True}
+SLOW = "averages with beta_2=0.999 never fall"
+SLOTS_IN_16_BITS = [
+    (optimizers.RMSprop(momentum=0.9, **CENTERED), "stochastic", "centered velocity is a diff"),
+    (optimizers.RMSprop(**CENTERED), "nearest", "centered velocity is a difference of slots. Leav"),
+    (optimizers.RMSprop(), "nearest", None),
+    (optimizers.RMSprop(rho=0.999), "nearest", "averages with rho=0.999 never fall"),
+    (optimizers.Adam(), "nearest", SLOW),
+    (optimizers.Adam(beta_1=0.998), "nearest", "with beta_1=0.998 and beta_2=0.999 never"),
+    (optimizers.Adam(beta_2=0.99), "nearest", None),
+    (optimizers.Adam(amsgrad=True), "nearest", None),
+    (optimizers.AdamW(), "nearest", SLOW),
+    (optimizers.LazyAdam(), "nearest", SLOW),
+    (optimizers.AdamAsync(), "nearest", SLOW),
+    (optimizers.AdamAsync(apply_sparse_rmsprop=True), "nearest", "averages with rho=0.999 never"),
+    (optimizers.Nadam(), "nearest", SLOW),
+    (optimizers.Adamax(), "nearest", SLOW),
+    (optimizers.Ftrl(), "nearest", "`linear` stands still if it is rounded to the nearest. Take"),
+    (optimizers.SGD(momentum=0.999), "nearest", "averages with momentum=0.999 never"),
+    (optimizers.SGD(momentum=0.9), "nearest", None),
+    (optimizers.Lion(), "nearest", None),
+    (optimizers.Adagrad(), "nearest", None),
+    (optimizers.AdagradDecay(), "nearest", None),
+    (optimizers.RowWiseAdagrad(), "nearest", None),
+    (optimizers.Adadelta(), "nearest", None),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "rounding", "words"), SLOTS_IN_16_BITS)
+def test_refuses_slots_in_16_bits_that_break_its_training(optimizer, rounding, words):
+    def build(**dtypes):
+        table = keras_sparse.EmbeddingVariable(4, 2, name="table", **dtypes)
+        type(optimizer).from_config(optimizer.get_config()).build([table])
+        return table
+
+    if words is None:
+        assert build(slot_dtype="bfloat16", rounding=rounding).rule is not None
+    else:
+        got = f"slot_dtype='bfloat16' with rounding='{rounding}' of variable 'table'"
+        words = f"`slot_dtype` must be 'float32' for {type(optimizer).__name__}, whose .*{words}"
+        with pytest.raises(ValueError, match=f"{words}.* Received: {got}"):
+            build(slot_dtype="bfloat16", rounding=rounding)
+    if not getattr(optimizer, "centered", False):
+        assert build(slot_dtype="bfloat16", rounding="stochastic").rule is not None
+    assert build(row_dtype="bfloat16", rounding=rounding).rule is not None
+
+
+def test_centered_slots_in_16_bits_would_train_to_nan():
+    """What the refusal is for: with gradients that fall by 1% a step the variance is below 0."""
+    gradients = np.random.default_rng(0).normal(size=(8, 8)).astype("float32")
+    nans = {}
+    for slot_dtype in ("float32", "bfloat16"):
+        table = keras_sparse.EmbeddingVariable(8, 8, initializer="zeros", slot_dtype=slot_dtype)
+        # Past the refusal.
+        table.table.set_rule("rmsprop", optimizers.RMSprop(centered=True).rule_constants())
+        for step in range(400):
+            values = tf.constant(gradients * np.float32(0.99**step))
+            native.apply_gradients([table], [tf.range(8, dtype=tf.int64)], [values], [[0.001]])
+        nans[slot_dtype] = np.isnan(table.numpy()).mean()
+    assert nans["float32"] == 0
+    assert nans["bfloat16"] > 0.5

@@ -66,6 +66,9 @@ def test_takes_an_array_and_its_batches_alike():
 def test_bytes_have_room_for_what_leaves_and_what_comes():
     # 3 rows, and 0 misses and half a new row a step; a 16th leaves at once.
     assert curve_of().bytes_for(1.0, output_dim=8, num_slots=1) == -(-(3.5 * 16 * 84) // 15)
+    # 14 bytes of a row are 16 in whole words.
+    in_16_bits = curve_of().bytes_for(1.0, 7, 1, row_dtype="bfloat16", slot_dtype="float32")
+    assert in_16_bits == -(-(3.5 * 16 * (16 + 28 + 20)) // 15)
     # At most as much room again as the rows have.
     curve = curve_of([[*range(100)], [*range(99, 200)]], None)
     assert curve.rows_for(1.0) == 1
@@ -153,6 +156,11 @@ def test_refuses_what_gives_no_curve(arguments, error, words):
         (lambda curve: curve.rows_for(95), ValueError, "above 0 and at most 1.*hit_rate=95"),
         (lambda curve: curve.bytes_for(1.0, 0, 1), ValueError, "`output_dim` must be above 0"),
         (lambda curve: curve.bytes_for(1.0, 4, -1), ValueError, "`num_slots` must not be below 0"),
+        (
+            lambda curve: curve.bytes_for(1.0, 4, 0, "int8"),
+            ValueError,
+            "`row_dtype` must be one of",
+        ),
     ],
 )
 def test_refuses_what_a_curve_cannot_say(ask, error, words):

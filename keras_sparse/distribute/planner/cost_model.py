@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 
-from keras_sparse.distribute.planner.table_spec import FLOAT_BYTES
 from keras_sparse.utils import checks
 
 _ID_BYTES = 8
+_FLOAT_BYTES = 4  # of gradients, and of what ranks send
 _LINE_BYTES = 64
 _UNLIMITED = 1e300  # bytes per second that take no time
 
@@ -30,9 +30,10 @@ class CostModel:
                   sum(d)                without a combiner always rows
         touched = min(n * ids, rows)    upper bound of the rows that the whole batch updates
 
-    A slice of `c` columns is read in lines of 64 bytes: `row(c)` is `4 * c` bytes rounded up to
-    whole lines, and `record(c)` the same for `4 * c * (1 + num_slots)`. `t` is 2 for a trained
-    table, whose gradients return the way of the answers, and 1 otherwise.
+    A slice of `c` columns is read in lines of 64 bytes: `row(c)` is the bytes of its row rounded up
+    to whole lines, and `record(c)` the bytes of row and slots. In float32 these are `4 * c` and
+    `4 * c * (1 + num_slots)` bytes. `t` is 2 for a trained table, whose gradients return the way of
+    the answers, and 1 otherwise.
 
     `table_wise` and `column_wise`. The rank of a slice looks up the ids of all ranks. Each of the
     other `n - 1` ranks sends it ids and receives answers:
@@ -165,7 +166,7 @@ class CostModel:
         memory = use.lookups(use.ids, table.width)
         if not table.trainable:
             return self._seconds(memory, 0)
-        gradient = use.own * FLOAT_BYTES * table.width
+        gradient = use.own * _FLOAT_BYTES * table.width
         memory += use.updates(use.touched, table.width) + 2 * num_ranks * gradient
         sent = (num_ranks - 1) * (gradient + use.own * _ID_BYTES)
         return self._seconds(memory, 2 * sent)
@@ -239,18 +240,18 @@ class _Use:
         """Bytes of ids that are asked for, of vectors that come back and of their gradients."""
         ways = 2 if self._table.trainable else 1
         asked = _ID_BYTES * sum(self._distinct)
-        return asked + ways * FLOAT_BYTES * num_columns * vectors
+        return asked + ways * _FLOAT_BYTES * num_columns * vectors
 
     def lookups(self, ids, num_columns):
         """Bytes of memory of looking ids up, and of adding up their gradients."""
-        gradient = FLOAT_BYTES * num_columns if self._table.trainable else 0
-        return ids * (_lines(FLOAT_BYTES * num_columns) + gradient)
+        gradient = _FLOAT_BYTES * num_columns if self._table.trainable else 0
+        return ids * (_lines(self._table.row_bytes(num_columns)) + gradient)
 
     def updates(self, rows, num_columns):
         """Bytes of memory of updating rows and their slots."""
         if not self._table.trainable:
             return 0
-        return rows * 2 * _lines(FLOAT_BYTES * num_columns * self._table.floats_per_column)
+        return rows * 2 * _lines(self._table.record_bytes(num_columns))
 
 
 def _lines(num_bytes):

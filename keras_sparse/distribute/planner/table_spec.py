@@ -2,9 +2,9 @@ import dataclasses
 
 from keras_sparse.utils import checks
 from keras_sparse.utils.byte_sizes import parse_bytes
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 COMBINERS = (None, "sum", "mean", "sqrtn")
-FLOAT_BYTES = 4
 # Nine petabytes: sums over tables and ranks stay integers of 64 bits.
 _MOST_BYTES = 2**53
 
@@ -17,7 +17,7 @@ class TableSpec:
         name: String, unique among the tables of a plan.
         rows: Integer or `None`. Number of rows of a static table, or `None` for a dynamic table,
             which has no size.
-        width: Integer. Number of floats in a row.
+        width: Integer. Number of elements in a row.
         combiner: `"sum"`, `"mean"`, `"sqrtn"` or `None`. `None` for a layer that returns one row
             per id. Defaults to `None`.
         hotness: Float, at least 0. Mean number of ids per sample. For a table with several inputs,
@@ -29,6 +29,9 @@ class TableSpec:
         first_tier_bytes: Integer, in bytes, or string such as `"2GB"`. Memory of a dynamic table on
             each rank: `storage_size[0]` of its `StorageOption`. Defaults to `None`: unknown, and
             not counted in a plan.
+        row_dtype: `"float32"`, `"bfloat16"` or `"float16"`: the dtype in which rows are stored.
+            Defaults to `"float32"`.
+        slot_dtype: `"float32"` or `"bfloat16"`: likewise for these slots. Defaults to `"float32"`.
 
     Raises:
         TypeError: An argument has a wrong type.
@@ -40,6 +43,8 @@ class TableSpec:
     >>> users = TableSpec("users", rows=1000, width=16, combiner="sum", hotness=20, num_slots=1)
     >>> users.num_elements, users.bytes_of(1000, 16)
     (16000, 128000)
+    >>> TableSpec("users", 1000, 16, num_slots=1, row_dtype="bfloat16").bytes_of(1000, 16)
+    96000
     """
 
     name: str
@@ -50,6 +55,8 @@ class TableSpec:
     num_slots: int = 0
     trainable: bool = True
     first_tier_bytes: int | None = None
+    row_dtype: str = "float32"
+    slot_dtype: str = "float32"
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name:
@@ -65,6 +72,7 @@ class TableSpec:
         }
         checks.one_of(self.combiner, COMBINERS, "combiner")
         checks.boolean(self.trainable, "trainable")
+        RowDtypes(self.row_dtype, self.slot_dtype)  # raises for another one
         if self.first_tier_bytes is not None and self.rows is not None:
             raise ValueError(
                 "`first_tier_bytes` must be None for a static table, which keeps its rows in "
@@ -86,7 +94,7 @@ class TableSpec:
 
     @property
     def num_elements(self):
-        """Integer. Floats of all rows without slots; `None` for a dynamic table."""
+        """Integer. Elements of all rows without slots; `None` for a dynamic table."""
         return None if self.rows is None else self.rows * self.width
 
     def bytes_of(self, num_rows, num_columns):
@@ -102,12 +110,19 @@ class TableSpec:
         """
         if num_rows is None:
             return self.first_tier_bytes or 0
-        return num_rows * FLOAT_BYTES * num_columns * self.floats_per_column
+        return num_rows * self.record_bytes(num_columns)
+
+    def row_bytes(self, num_columns):
+        """Returns the bytes of some columns of a row without slots."""
+        return self._dtypes.record_bytes(num_columns, 0)
+
+    def record_bytes(self, num_columns):
+        """Returns the bytes of some columns of a row with its slots, if it is trained."""
+        return self._dtypes.record_bytes(num_columns, self.num_slots if self.trainable else 0)
 
     @property
-    def floats_per_column(self):
-        """Integer. Floats stored for each float of a row: itself and its slots."""
-        return 1 + self.num_slots if self.trainable else 1
+    def _dtypes(self):
+        return RowDtypes(self.row_dtype, self.slot_dtype)
 
     def get_config(self):
         """Returns the arguments as a JSON-serializable dict."""

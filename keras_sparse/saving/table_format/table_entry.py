@@ -2,13 +2,16 @@ import dataclasses
 
 from keras_sparse.saving.table_format.table_header import FilterHeader
 from keras_sparse.tables.initial_rows import InitialRows
-from keras_sparse.tables.row_dtypes import FLOAT32
-from keras_sparse.tables.row_dtypes import RowDtypes
+from keras_sparse.tables.packed_records import record_bytes
 from keras_sparse.tables.table import RowMetadata
 from keras_sparse.tables.table_part import TablePart
+from keras_sparse.utils.row_dtypes import FLOAT32
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 # What one process by itself leaves out, as files have had it before there were ranks.
 _FIELDS_OF_RANKS = ("number", "part")
+# The last step, the gradient's step, and the frequency.
+_MOST_WORDS_BEHIND = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +183,17 @@ class TableEntry:
         if fields.get("part") is not None:
             fields["part"] = TablePart(**fields["part"])
         fields["accumulated"] = as_tuples(fields.get("accumulated"))
-        return cls(**fields)
+        return cls(**fields)._checked()
+
+    def _checked(self):
+        words = record_bytes(self) // 4
+        if not words <= self.record_words <= words + _MOST_WORDS_BEHIND:
+            raise ValueError(
+                "`record_words` must be those of row and slots in their dtypes, and of up to "
+                f"{_MOST_WORDS_BEHIND} words behind. Received: record_words={self.record_words} "
+                f"for {words} with {self.dtypes}"
+            )
+        return self
 
 
 _KINDS = {RowsFile: "rows", SegmentFile: "segment"}

@@ -47,7 +47,7 @@ def may_load_filter(table, saved):
 
 
 def warn_of_rounding(table, saved):
-    """Warns if a table stores rows or slots in fewer bits than a saved one, or in other ones.
+    """Returns whether a table rounds rows or slots of a saved one, with a warning if it does.
 
     Args:
         table: `LocalTable`.
@@ -66,6 +66,7 @@ def warn_of_rounding(table, saved):
         warnings.warn(
             f"Loading '{table.path}' rounds {' and '.join(lossy)}, to the nearest.", stacklevel=2
         )
+    return bool(lossy)
 
 
 def _family(rule):

@@ -9,8 +9,8 @@ from keras_sparse.saving.format.damage_error import PARSER_ERRORS
 from keras_sparse.saving.format.read_dataset import read_dataset
 from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.packed_records import packed_records
-from keras_sparse.tables.row_dtypes import FLOAT32
-from keras_sparse.tables.row_dtypes import RowDtypes
+from keras_sparse.utils.row_dtypes import FLOAT32
+from keras_sparse.utils.row_dtypes import RowDtypes
 
 FORMAT = "keras_sparse table"
 VERSION = 6

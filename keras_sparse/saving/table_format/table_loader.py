@@ -190,6 +190,7 @@ class TableLoader:
             progress: `Progress` that counts records.
         """
         table = self._table
+        self.warn_of_losses()
         if not self._has_grown:
             table.set_initial_rows(self._saved[0].table.initial_rows)
         if self._is_as_it_lay:
@@ -235,8 +236,11 @@ class TableLoader:
 
     def warn_of_losses(self):
         """Warns of what a load loses: slots of another rule, another filter's entries, bits."""
-        _ = self._same_slots, self._takes_filter
-        warn_of_rounding(self._table, self._saved[0].table)
+        _ = self._same_slots, self._takes_filter, self._rounds
+
+    @functools.cached_property
+    def _rounds(self):
+        return warn_of_rounding(self._table, self._saved[0].table)
 
     @functools.cached_property
     def _takes_filter(self):

@@ -160,3 +160,15 @@ def test_the_command_takes_several_numbers(tmp_path, capsys):
     assert [*found["without"]] == ["1"]
     assert main([*command, "--save", str(tmp_path / "plan.json")]) == 2
     assert "Give one number of ranks. Received: --ranks 4 1 2" in capsys.readouterr().err
+
+
+def test_reads_the_bytes_of_the_dtypes_and_sends_float32():
+    options = {"rows": 10**6, "width": 64, "combiner": "sum", "hotness": 4, "num_slots": 1}
+    plain = TableSpec("t", **options)
+    fewer = TableSpec("t", **options, row_dtype="bfloat16", slot_dtype="bfloat16")
+    memory = CostModel(1e9, 1e300, 1000, 0)
+    # 4,000 ids: their rows, their gradients in float32, and rows and slots, read and written.
+    assert memory.row_wise(plain, 1) == pytest.approx(4e-6 * (256 + 256 + 2 * 512))
+    assert memory.row_wise(fewer, 1) == pytest.approx(4e-6 * (128 + 256 + 2 * 256))
+    network = memory.of_network_alone()
+    assert network.row_wise(plain, 4) == network.row_wise(fewer, 4) > 0

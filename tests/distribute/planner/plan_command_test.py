@@ -189,6 +189,35 @@ def test_has_no_slots_if_it_is_not_trained():
     assert TableSpec("t", 100, 8, num_slots=2, trainable=False).bytes_of(100, 8) == 3200
 
 
+@pytest.mark.parametrize(
+    ("row_dtype", "slot_dtype", "row", "record"),
+    [
+        ("float32", "float32", 4 * 7, 3 * 4 * 7),
+        ("bfloat16", "float32", 16, 16 + 2 * 4 * 7),
+        ("float16", "bfloat16", 16, 3 * 16),  # 7 columns take 14 bytes, and 16 in whole words
+        ("float32", "bfloat16", 4 * 7, 4 * 7 + 2 * 16),
+    ],
+)
+def test_counts_the_bytes_of_its_dtypes(row_dtype, slot_dtype, row, record):
+    table = TableSpec("t", 10, 7, num_slots=2, row_dtype=row_dtype, slot_dtype=slot_dtype)
+    assert TableSpec.from_config(table.get_config()) == table
+    assert (table.row_bytes(7), table.record_bytes(7)) == (row, record)
+    assert table.bytes_of(10, 7) == 10 * record
+    assert table.bytes_of(10, 1) == 10 * sum(
+        2 * 2 if dtype != "float32" else 4 for dtype in (row_dtype, slot_dtype, slot_dtype)
+    )
+    plan = plan_placement([table], num_ranks=1, memory_budget=10 * record)
+    assert plan.rank_bytes.tolist() == [10 * record]
+    with pytest.raises(ValueError, match="`memory_budget` of all ranks together must hold"):
+        plan_placement([table], num_ranks=1, memory_budget=10 * record - 1)
+
+
+def test_a_config_saved_before_there_were_dtypes_is_of_float32():
+    config = TableSpec("t", 10, 7).get_config()
+    del config["row_dtype"], config["slot_dtype"]
+    assert TableSpec.from_config(config) == TableSpec("t", 10, 7)
+
+
 def test_a_dynamic_table_takes_what_its_first_tier_takes():
     table = TableSpec("keys", None, 8)
     assert table.is_dynamic
@@ -217,6 +246,8 @@ def test_comes_back_from_its_config(hotness):
         ({"hotness": -1}, ValueError, "`hotness` must not be below 0. Received: hotness=-1"),
         ({"hotness": [1, "2"]}, TypeError, r"`hotness\[1\]` must be a number"),
         ({"num_slots": -1}, ValueError, "`num_slots` must not be below 0"),
+        ({"row_dtype": "int8"}, ValueError, "`row_dtype` must be one of .*row_dtype='int8'"),
+        ({"slot_dtype": "float16"}, ValueError, "`slot_dtype` must be one of"),
         ({"trainable": 1}, TypeError, "`trainable` must be True or False"),
         (
             {"first_tier_bytes": 9},
