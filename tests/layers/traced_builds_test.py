@@ -109,6 +109,22 @@ def test_a_traced_call_reads_and_trains_the_tables_that_it_builds(name):
     np.testing.assert_array_equal(trained, look_up(model.layer, ids))
 
 
+def test_a_traced_call_that_failed_once_is_traced_anew():
+    traces = []
+
+    def look_up(layer, ids):
+        traces.append(layer.built)
+        rows = layer(ids)
+        if len(traces) == 1:  # Keras ignores it
+            raise ValueError("of the first trace")
+        return rows
+
+    model = Model(Embedding(None, 4, "sum", **TABLE), look_up)
+    for _ in range(2):
+        np.testing.assert_array_equal(model(IDS), np.full((10, 4), 3.0))
+    assert traces == [False, True]
+
+
 def test_a_branch_of_a_traced_call_reads_the_table_that_it_builds():
     model = Model(Embedding(None, 4, "sum", **TABLE), in_branch)
     for _ in range(2):
