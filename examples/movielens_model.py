@@ -29,13 +29,14 @@ class DotInteraction(keras.layers.Layer):
         return [(i, j) for i in range(num_features) for j in range(i)]
 
 
-def make_model(vocabularies, output_dim=16, hidden_units=(64, 32), dropout=0.2):
+def make_model(vocabularies, output_dim=16, hidden_units=(64, 32), dropout=0.2, **options):
     """Builds a small DLRM with one table a feature.
 
     The tables of `movielens_data.KEYS` are dynamic: they take any 64-bit key, and a key that
     training never saw reads as its initial row. The other tables have a row for each word of the
     vocabulary. The first number of a row is the feature's own effect on the result; the rest takes
-    part in the dot products and in the hidden layers.
+    part in the dot products and in the hidden layers. Each table gets the options, such as
+    `row_dtype="bfloat16"`.
     """
     inputs = {name: keras.Input((), dtype="int64", name=name) for name in movielens_data.KEYS}
     inputs |= {name: keras.Input((), dtype="int32", name=name) for name in movielens_data.IDS}
@@ -46,6 +47,7 @@ def make_model(vocabularies, output_dim=16, hidden_units=(64, 32), dropout=0.2):
             1 + output_dim,
             combiner="mean" if name == "genres" else None,
             embeddings_initializer=keras.initializers.RandomNormal(stddev=0.01),
+            **options,
         )
         for name in inputs
     }

@@ -39,6 +39,7 @@ def make_model(
     bottom=(512, 256),
     top=(1024, 1024, 512, 256),
     storage_of=lambda num_ids: None,
+    table_options=None,
     **options,
 ):
     """Builds the model, whose output is a logit.
@@ -48,12 +49,17 @@ def make_model(
         embedding_dim: Integer. The width of rows, and of the bottom MLP's last layer.
         bottom, top: The units of hidden layers.
         storage_of: Function that gives the `StorageOption` of a table of so many ids, or `None`.
+        table_options: Dict of arguments of each `keras_sparse.layers.Embedding`, such as
+            `row_dtype`. Defaults to `None`.
         **options: Of `keras_sparse.layers.GroupEmbedding`, such as `strategy` of where tables are.
     """
     numerical = keras.Input((NUM_NUMERICAL,), name="numerical")
     ids = keras.Input((NUM_CATEGORICAL,), dtype="int32", name="ids")
     tables = keras_sparse.layers.GroupEmbedding(
-        [make_table(i, each, embedding_dim, storage_of(each)) for i, each in enumerate(num_ids)],
+        [
+            make_table(i, each, embedding_dim, storage_of(each), **(table_options or {}))
+            for i, each in enumerate(num_ids)
+        ],
         output_mode="stack",
         name="tables",
         **options,
@@ -68,7 +74,7 @@ def make_model(
     return keras.Model({"numerical": numerical, "ids": ids}, dense(1)(hidden))
 
 
-def make_table(number, num_ids, embedding_dim, storage=None):
+def make_table(number, num_ids, embedding_dim, storage=None, seed=SEED, **options):
     """A row for each id. A table with lower tiers takes any id, and has rows once trained."""
     most = 1 / math.sqrt(num_ids)
     return keras_sparse.layers.Embedding(
@@ -76,8 +82,9 @@ def make_table(number, num_ids, embedding_dim, storage=None):
         embedding_dim,
         embeddings_initializer=keras.initializers.RandomUniform(-most, most),
         storage=storage,
-        seed=SEED + number,
+        seed=seed + number,
         name=f"cat_{number}",
+        **options,
     )
 
 

@@ -25,15 +25,19 @@ class LookupMode(enum.Enum):
 
     SAVED_MODEL = enum.auto()  # reads the tables of a SavedModel, by ops of TensorFlow
     COLLECT = enum.auto()  # passes its arguments to `collect_lookups` and returns zeros
-    DRY = enum.auto()  # returns zeros: Keras traces shapes before tables exist
+    DRY = enum.auto()  # returns zeros: Keras infers shapes before tables exist, and runs nothing
     RUN = enum.auto()
 
 
 def lookup_mode(variables):
     """Returns the `LookupMode` of a lookup.
 
+    Keras infers shapes in a graph that it drops afterwards, and creates the variables of new layers
+    at the end. A `tf.function` that is called there keeps its trace for later calls, so its lookups
+    create the tables that they need.
+
     Args:
-        variables: List of `EmbeddingVariable`, or of their tables, that the lookup reads or trains.
+        variables: List of `EmbeddingVariable` that the lookup reads or trains.
 
     Raises:
         ValueError: As `collected_lookups` raises it.
@@ -43,8 +47,16 @@ def lookup_mode(variables):
     collected = collected_lookups()
     for variable in variables:
         if variable.native is None:
-            return LookupMode.DRY
+            if _is_dropped(tf.compat.v1.get_default_graph()):
+                return LookupMode.DRY
+            variable.create_early()
     return LookupMode.RUN if collected is None else LookupMode.COLLECT
+
+
+def _is_dropped(graph):
+    """Whether nothing ever runs the graph: it is the one in which Keras infers shapes."""
+    # Under another name, tables would only be created earlier.
+    return getattr(graph, "name", "").startswith("scratch_graph")
 
 
 COMBINERS = ("sum", "mean", "sqrtn")
@@ -125,7 +137,7 @@ def lookup(
         if is_weighted:
             _check_weights(weights[i], ids[i])
     tables = [variable.table for variable in variables]
-    mode = lookup_mode(tables)
+    mode = lookup_mode(variables)
     if mode is LookupMode.SAVED_MODEL:
         saved = [table.saved_table for table in tables]
         return saved_lookup(saved, ids, row_splits, weights, combiners, joined, dtype)

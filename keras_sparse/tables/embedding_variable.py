@@ -122,6 +122,15 @@ class EmbeddingVariable(VariableBase):
             self.table.create(self.path)
             self._value = make_gradient_anchor(self.table)
 
+    def create_early(self):
+        """Creates the table while Keras still defers the variables of a new layer."""
+        self._initialize_with_initializer(self._initializer)
+
+    def _deferred_initialize(self):
+        """Creates the table at the end of the deferral, unless a lookup needed it earlier."""
+        if self._value is None:
+            super()._deferred_initialize()
+
     @property
     def value(self):
         """The anchor: a small `tf.Variable` that receives the gradients of lookups."""

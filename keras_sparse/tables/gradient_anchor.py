@@ -27,7 +27,11 @@ def make_gradient_anchor(table):
     # Where its table is: an op must have its resources on its own device, and TensorFlow would
     # put a variable on a GPU.
     with tf.device(table.native.device):
-        anchor = tf.Variable(0.0, trainable=True, name=table.path)
+        # A `tf.function` whose first trace creates a variable and then fails returns `None` from
+        # then on. Keras ignores such a failure while it builds a model.
+        anchor = tf.Variable(
+            0.0, trainable=True, name=table.path, experimental_enable_variable_lifting=False
+        )
     path = table.path
 
     def refuse(*args, **kwargs):

@@ -66,9 +66,9 @@ class Exchange:
         row_splits, weights, combiners = native.with_defaults(
             len(ids), row_splits, weights, combiners
         )
+        mode = native.lookup_mode(self._all_variables())  # may create the tables
         make = ExchangeCall if self.area is None else PrefetchedCall
         call = make(self, tables, ids, row_splits, weights, combiners, weighted)
-        mode = native.lookup_mode(self._all_variables())
         if mode is native.LookupMode.COLLECT:
             native.collected_lookups().append({"exchange": self, "inputs": call.inputs()})
         if mode in (native.LookupMode.COLLECT, native.LookupMode.DRY):
