@@ -24,6 +24,7 @@ class All2AllEmbedding(DistributedEmbedding):
             embedding_initializer, seed: See `All2AllDenseEmbedding`.
         hashtable_options: Dict with `storage`, `admission`, `eviction` and `frequency`, for a hash
             table alone.
+        dtypes: Dict with `row_dtype`, `slot_dtype` and `rounding`.
         **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
     """
 
@@ -38,6 +39,7 @@ class All2AllEmbedding(DistributedEmbedding):
         embedding_initializer,
         seed,
         hashtable_options,
+        dtypes,
         **kwargs,
     ):
         checks.positive(max_vocabulary_size_per_gpu, "max_vocabulary_size_per_gpu")
@@ -51,6 +53,7 @@ class All2AllEmbedding(DistributedEmbedding):
             keras.initializers.get(embedding_initializer or "random_uniform"),
             seed,
             **hashtable_options,
+            **dtypes,
             max_rows=max_vocabulary_size_per_gpu if use_hashtable else None,
             name="embeddings",
             dtype=kwargs.get("dtype"),
@@ -87,7 +90,8 @@ class All2AllEmbedding(DistributedEmbedding):
         config["embedding_vec_size"] = of_table["output_dim"]
         config["embedding_initializer"] = of_table["embeddings_initializer"]
         of_hash_table = ("storage", "admission", "eviction", "frequency")
-        config |= {name: of_table[name] for name in ("seed", *of_hash_table)}
+        dtypes = ("row_dtype", "slot_dtype", "rounding")
+        config |= {name: of_table[name] for name in ("seed", *of_hash_table, *dtypes)}
         return {**config, "wire_dtype": self.wire_dtype, "num_ranks": size()}
 
     @classmethod
