@@ -49,8 +49,13 @@ class All2AllDenseEmbedding(All2AllEmbedding):
             eviction.
         frequency: Boolean. Whether the table counts, in 4 bytes per row, the training steps in
             which each row had a gradient. Requires `use_hashtable=True`. Defaults to `False`.
-        row_dtype, slot_dtype, rounding: Strings. How the table stores rows and slots, as for
-            `keras_sparse.layers.Embedding`. Default to `"float32"`, `"float32"`, `"stochastic"`.
+        row_dtype: `"float32"`, `"bfloat16"` or `"float16"`. The dtype in which rows are stored, in
+            all tiers, between ranks and in files. Updates compute in float32. Defaults to
+            `"float32"`.
+        slot_dtype: `"float32"` or `"bfloat16"`. Likewise for the optimizer's slots with one float
+            per element; slots with one float per row stay float32. Defaults to `"float32"`.
+        rounding: `"stochastic"` or `"nearest"`. How updates round to these dtypes; see `Embedding`.
+            Defaults to `"stochastic"`.
         **kwargs: `name`, `dtype`, `trainable` and `wire_dtype` of `DistributedEmbedding`.
 
     Call arguments:

@@ -80,8 +80,9 @@ class DistributedEmbedding(RejectTfCheckpoint, TableLayer):
             rows and slots on one rank. Defaults to `None`: no limit.
         wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`. Dtype in which ranks exchange rows and
             gradients. The 16-bit dtypes halve the bytes and round the values. `"float16"` overflows
-            above 65504, so use it with a `keras.optimizers.LossScaleOptimizer`. Defaults to
-            `"float32"`.
+            above 65504, so use it with a `keras.optimizers.LossScaleOptimizer`. Rows of a table
+            with a 16-bit `row_dtype` travel as they are stored, whatever the `wire_dtype`. Defaults
+            to `"float32"`.
         num_slots: Integer. Number of optimizer slots that are as wide as a row, for `memory_budget`
             and `"auto"`: 1 for `Adagrad`, 2 for `Adam`. Defaults to 0.
         hotness: List of floats, or dict of floats by input name. Mean number of ids per sample of

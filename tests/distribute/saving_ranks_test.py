@@ -24,4 +24,6 @@ def test_what_some_ranks_have_saved_goes_on_on_others(tmp_path):
     saving_ranks.run(tmp_path, ["never_stop", "load=of3=of1", "load=of3-delta", "keras=of3"])
     saving_ranks.run(tmp_path, ["load_accumulated=mean"])
     on(2, "load=of3=of2", "load=of3-delta", "load=of1", "keras=of1", "load_accumulated=mean")
-    saving_ranks.run(tmp_path, ["load=of2", "keras=of2"])
+    on(2, "pack=packed")
+    saving_ranks.run(tmp_path, ["load=of2", "keras=of2", "load_packed=packed"])
+    on(3, "load_packed=packed")

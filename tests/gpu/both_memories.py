@@ -188,7 +188,7 @@ def test_a_gpu_without_room_for_gradients_is_an_error_that_goes_to_all_ranks():
     with tf.device("GPU:0"):
         returned = library.lib.keras_sparse_return_gradients(
             output_grads=[tf.zeros((1, width))],
-            reply_rows=[[0, 1]],
+            reply_rows=[[0, 1], [0, 0]],
             positions=[tf.zeros(num_ids, tf.int32)],
             position_splits=[[0, num_ids]],
             scales=[[1.0]],

@@ -136,7 +136,9 @@ def test_config_makes_the_same_layer(use_hashtable, make, tmp_path):
     options = {"key_dtype": "uint32", "wire_dtype": "bfloat16", "trainable": False}
     options |= {"use_hashtable": use_hashtable, "name": "keys"}
     options["frequency"] = use_hashtable
-    layer = make(embedding_initializer="ones", **options, **(of_table if use_hashtable else {}))
+    dtypes = {"row_dtype": "float16", "slot_dtype": "bfloat16", "rounding": "nearest"}
+    given = {**options, **dtypes, **(of_table if use_hashtable else {})}
+    layer = make(embedding_initializer="ones", **given)
     config = layer.get_config()
     arguments = inspect.signature(type(layer)).parameters.keys() - {"kwargs"}
     assert arguments <= config.keys()
@@ -145,6 +147,7 @@ def test_config_makes_the_same_layer(use_hashtable, make, tmp_path):
     again.build()
     (table,) = again.non_trainable_variables
     assert table.table.frequency == options.pop("frequency")
+    assert {name: getattr(table.table.config, name) for name in dtypes} == dtypes
     assert {name: getattr(again, name) for name in options} == options
     assert table.input_dim == (None if use_hashtable else 100)
     assert table.max_rows == (100 if use_hashtable else None)

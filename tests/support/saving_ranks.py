@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
+import ranked_training
 from keras_sparse import saving
 from keras_sparse.layers import All2AllDenseEmbedding
 from keras_sparse.layers import All2AllSparseEmbedding
@@ -25,6 +26,7 @@ KEYS = (np.arange(30) - 15) * (2**40 + 1)
 SIZES = [(40, 6), (30, 4), (5, 2), (24, 7)]
 NUM_DYNAMIC = 5
 INDEXES = 48  # rows of a table without a hash table, on any number of ranks
+PACKED = {"row_dtype": "bfloat16", "slot_dtype": "bfloat16"}
 # With the place of the table that has it: at this size a filter takes no key for another.
 CBF, CBF_TABLE = keras_sparse.CBFFilter(4, 1000, 1e-6, "uint8"), len(SIZES) + 2
 # By number of ranks: each spreads the tables in another way, as does each model after another.
@@ -225,8 +227,30 @@ def load_accumulated(folder, name):
         np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
 
 
+def pack(folder, name):
+    """Saves rows in fewer bits in the middle of a training."""
+    spread = packed()
+    spread.train(0, 3)
+    saving.save_checkpoint(spread.model, folder / name, verbose=False)
+
+
+def load_packed(folder, name):
+    """Goes on from that checkpoint with the bits of one rank."""
+    spread = packed()
+    saving.load_checkpoint(spread.model, folder / name, verbose=False)
+    spread.train(3, 6)
+    expected, _ = ranked_training.packed_on_one_rank("Adam", PACKED, 6)
+    for ours, each in zip(spread.rows(), expected, strict=True):
+        np.testing.assert_array_equal(ours, each)
+
+
+def packed():
+    return ranked_training.PackedOnRanks("Adam", PACKED, row_slice_threshold=150)
+
+
 STEPS = {"begin": begin, "never_stop": never_stop, "load": load, "keras": load_keras}
 STEPS |= {"accumulate": accumulate, "load_accumulated": load_accumulated}
+STEPS |= {"pack": pack, "load_packed": load_packed}
 
 
 def run(folder, steps):

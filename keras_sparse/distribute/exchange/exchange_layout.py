@@ -12,11 +12,14 @@ class ExchangeLayout:
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
         max_entries: List of integers: of each of these how many entries of an id a request may have
             (see `keras_sparse.native.merge_gradients`).
-        wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as.
+        row_dtypes: List of strings, one a table of the plan: the dtypes of stored rows. Rows of
+            16 bits travel as they are stored.
+        wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`. The dtype in which float32 rows, sums
+            of rows and gradients travel.
         name: String, different for each exchange, the same on all ranks.
     """
 
-    def __init__(self, plan, rank, tables, out_of_range, max_entries, wire_dtype, name):
+    def __init__(self, plan, rank, tables, out_of_range, max_entries, row_dtypes, wire_dtype, name):
         self.tables = list(tables)
         self.num_ranks = plan.num_ranks
         self._number_of = {table: number for number, table in enumerate(self.tables)}
@@ -31,6 +34,7 @@ class ExchangeLayout:
                 numbers += [each.rank, each.num_columns]
         names = [plan.tables[i].name for i in self.tables]
         self.attributes = {"layout": [int(number) for number in numbers], "table_names": names}
+        self.attributes["row_dtypes"] = [row_dtypes[i] for i in self.tables]
         self.attributes["wire_dtype"] = wire_dtype
         self.attributes["exchange"] = name
         # The tables of the plan that this rank has a part of, in the order of the native ops.

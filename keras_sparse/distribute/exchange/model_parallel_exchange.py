@@ -21,18 +21,22 @@ class ModelParallelExchange:
     Args:
         plan: `Plan` of static tables that are on one rank each, or cut by columns.
         out_of_range: List of `"error"` or `"zero"`, one a table of the plan.
-        wire_dtype: `"float32"`, `"float16"` or `"bfloat16"`: what rows and gradients travel as.
+        row_dtypes: List of strings, one a table of the plan: as for `ExchangeLayout`, and
+            `"float32"` for a table with a combiner.
+        wire_dtype: As for `ExchangeLayout`.
         name: String, different for each exchange, the same on all ranks.
     """
 
     # What a call asks an `Exchange` for besides: nothing is looked up for other ranks.
     variables, pools, area, on_gpu = (), (), None, False
 
-    def __init__(self, plan, out_of_range, wire_dtype, name):
+    def __init__(self, plan, out_of_range, row_dtypes, wire_dtype, name):
         entries = [1] * len(plan.tables)
         # Of the tables of all inputs: a sample is a row of each of them.
         inputs = plan.input_table_map
-        self.layout = ExchangeLayout(plan, rank(), inputs, out_of_range, entries, wire_dtype, name)
+        self.layout = ExchangeLayout(
+            plan, rank(), inputs, out_of_range, entries, row_dtypes, wire_dtype, name
+        )
         self.name = name
         self._input_dims = [
             plan.tables[table].rows if out_of_range[table] == "error" else None for table in inputs
@@ -49,7 +53,7 @@ class ModelParallelExchange:
 
     @tf.autograph.experimental.do_not_convert
     @on_cpu
-    def exchange(self, ids, rows, placeholder):
+    def exchange(self, ids, rows, are_stored, placeholder):
         """Gives each rank the rows of its samples.
 
         The gradients are averages over ranks, as those of `Exchange.lookup`.
@@ -58,6 +62,8 @@ class ModelParallelExchange:
             ids: List of int64 tensors, one for each of this rank's inputs, as they were given.
             rows: List of float32 tensors of shape `(batch_size, num_columns)`, one for each of
                 these. The batch must be the same on all ranks, and of a multiple of their number.
+            are_stored: Boolean. Whether `rows` of tables without a combiner have the values that
+                the tables store. `False` if they were multiplied by weights.
             placeholder: `EmbeddingVariable` for gradients to arrive at on a rank that trains no
                 table, or `None`.
 
@@ -76,23 +82,28 @@ class ModelParallelExchange:
         if placeholder is not None:
             anchors.append(tf.convert_to_tensor(placeholder.value))
             grads.append(Slices(placeholder, None, False))
-        return _SamplesCall(self, ids, rows).rows(collective_name(self.name), anchors, grads)
+        call = _SamplesCall(self, ids, rows, are_stored)
+        return call.rows(collective_name(self.name), anchors, grads)
 
 
 class _SamplesCall(ExchangeCall):
     """A lookup over ranks whose rows are at hand, and of which no rank sends ids."""
 
-    def __init__(self, exchange, ids, rows):
+    def __init__(self, exchange, ids, rows, are_stored):
         num_inputs = len(exchange.layout.tables)
         splits, weights, combiners = native.with_defaults(num_inputs, None, None, None)
         super().__init__(exchange, (), ids, splits, weights, combiners, ())
         self.input_tables = list(range(num_inputs))
         self.gradient_scale = 1.0  # `_SampleGradients` divides what has come
         self._rows = rows
+        self._are_stored = are_stored
 
     def _exchange(self, name, joined):
         served = library.lib.keras_sparse_serve_samples(
-            ids=self.ids, rows=self._rows, **self.layout.attributes
+            ids=self.ids,
+            rows=self._rows,
+            has_stored_rows=self._are_stored,
+            **self.layout.attributes,
         )
         words, splits = alltoall(served.reply, served.reply_splits, f"{name}.samples")
         request = library.lib.keras_sparse_check_whole_batches(

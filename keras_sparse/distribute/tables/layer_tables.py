@@ -55,13 +55,18 @@ class LayerTables(tf.__internal__.tracking.Trackable):
             name = f"keras_sparse.exchange_{next(_numbers)}"
             entries = [native.max_entries(layer) for layer in layers]
             tables = [table for table, is_one in enumerate(self._is_exchanged) if is_one]
-            layout = ExchangeLayout(plan, rank(), tables, out_of_range, entries, wire_dtype, name)
+            dtypes = [layer.row_dtype for layer in layers]
+            layout = ExchangeLayout(
+                plan, rank(), tables, out_of_range, entries, dtypes, wire_dtype, name
+            )
             self.placeholder = self._make_placeholder(layout, name)
             if dp_input:
                 on_gpu = all(are_on_gpu[table] for table in layout.tables)
                 self.exchange = self._make_exchange(layout, name, on_gpu)
             else:
-                self.samples = ModelParallelExchange(plan, out_of_range, wire_dtype, name)
+                pairs = zip(layers, dtypes, strict=True)
+                dtypes = ["float32" if layer.combiner else dtype for layer, dtype in pairs]
+                self.samples = ModelParallelExchange(plan, out_of_range, dtypes, wire_dtype, name)
         self._of_ranks = self._make_tables_of_ranks() if plan.num_ranks > 1 else []
 
     def _make_tables_of_ranks(self):
@@ -194,7 +199,8 @@ class LayerTables(tf.__internal__.tracking.Trackable):
         if self.samples is None:
             return vectors
         placeholder = self.placeholder if self._is_any_trained() else None
-        return self.samples.exchange(ids, vectors, placeholder)
+        are_stored = all(form.weights is None or form.row_splits is not None for form in forms)
+        return self.samples.exchange(ids, vectors, are_stored, placeholder)
 
     def _read(self, lookup, tables, forms, dtype="float32"):
         rows = lookup(tables, *self._arguments(tables, forms), dtype=dtype)

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "ops/core/math/convert_floats.h"
 #include "ops/core/math/dot.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
@@ -39,7 +40,9 @@ void Prefetch(const ResponseColumns& columns, const CombinedInput& input, int64_
               int64_t end) {
   end = std::min(end, input.bags.num_ids);
   for (int64_t i = begin; i < end; ++i) {
-    PrefetchBytes(columns.Row(input.positions[i]), 4 * columns.num_columns);
+    const int64_t row = input.positions[i];
+    const ResponseRun& run = columns.Run(row);
+    PrefetchBytes(run.Row(row, columns.num_columns), FloatBytes(run.type) * columns.num_columns);
   }
 }
 
@@ -49,31 +52,67 @@ void CopyReplies(const ResponseColumns& columns, const CombinedInput& input, con
                  const OutputRows& output) {
   for (int64_t i = run.first_bag; i < run.last_bag; ++i) {
     if (i % kBlockRows == 0) Prefetch(columns, input, i + kBlockRows, i + 2 * kBlockRows);
-    const float* row = columns.Row(input.positions[i]);
-    if (output.are_floats()) {
-      CopyRow(row, columns.num_columns, output.FloatRow(i));
+    const int64_t at = input.positions[i];
+    const ResponseRun& replies = columns.Run(at);
+    const char* row = replies.Row(at, columns.num_columns);
+    if (output.are_floats() && replies.type == FloatType::kFloat32) {
+      CopyRow(reinterpret_cast<const float*>(row), columns.num_columns, output.FloatRow(i));
     } else {
-      WriteFloats(output.type, row, columns.num_columns, output.Row(i));
+      ConvertFloats(replies.type, row, columns.num_columns, output.type, output.Row(i));
     }
   }
 }
 
+// Reply rows of one type that are added together.
+class ReplyBlock {
+ public:
+  explicit ReplyBlock(const ResponseColumns& columns) : columns_(columns) {}
+
+  // Reads the rows of the first positions that have one type, at most kBlockRows. Returns their
+  // number.
+  int64_t Read(const uint32_t* positions, int64_t n) {
+    n = std::min(n, kBlockRows);
+    for (int64_t i = 0; i < n; ++i) {
+      const ResponseRun& run = columns_.Run(positions[i]);
+      if (i == 0) type_ = run.type;
+      if (run.type != type_) return i;
+      rows_[static_cast<size_t>(i)] = run.Row(positions[i], columns_.num_columns);
+    }
+    return n;
+  }
+
+  void AddTo(const float* weights, int64_t n, float* sum) const {
+    const RowSum to = {sum, sum};
+    const void* const* rows = rows_.data();
+    switch (type_) {
+      case FloatType::kBFloat16:
+        return SumRows<BFloat16Rows>(rows, weights, n, columns_.num_columns, to);
+      case FloatType::kFloat16:
+        return SumRows<Float16Rows>(rows, weights, n, columns_.num_columns, to);
+      default:
+        return SumRows<Float32Rows>(rows, weights, n, columns_.num_columns, to);
+    }
+  }
+
+ private:
+  const ResponseColumns& columns_;
+  FloatType type_ = FloatType::kFloat32;
+  std::array<const void*, kBlockRows> rows_ = {};
+};
+
 void PoolReplies(const ResponseColumns& columns, const CombinedInput& input, const ReplyRun& run,
                  const OutputRows& output) {
-  std::array<const float*, kBlockRows> rows;
+  ReplyBlock block(columns);
   std::vector<float> sums(output.are_floats() ? 0 : static_cast<size_t>(columns.num_columns));
   for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
     float* sum = output.are_floats() ? output.FloatRow(b) : sums.data();
     std::fill_n(sum, columns.num_columns, 0.0f);
     const int64_t end = input.bags.row_splits[b + 1];
-    for (int64_t at = input.bags.row_splits[b]; at < end; at += kBlockRows) {
-      const int64_t n = std::min(kBlockRows, end - at);
-      for (int64_t i = 0; i < n; ++i) {
-        rows[static_cast<size_t>(i)] = columns.Row(input.positions[at + i]);
-      }
+    for (int64_t at = input.bags.row_splits[b]; at < end;) {
+      const int64_t n = block.Read(input.positions + at, end - at);
       Prefetch(columns, input, at + n, at + n + kBlockRows);
-      const float* weights = input.bags.weights == nullptr ? nullptr : input.bags.weights + at;
-      AddRows(rows.data(), weights, n, columns.num_columns, sum);
+      block.AddTo(input.bags.weights == nullptr ? nullptr : input.bags.weights + at, n, sum);
+      at += n;
     }
     Scale(input.bags.Scale(b), columns.num_columns, sum);
     if (!output.are_floats()) WriteFloats(output.type, sum, columns.num_columns, output.Row(b));
@@ -122,7 +161,9 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
                             const std::vector<float*>& weight_grads, Executor* executor) {
   ForEachReplyRun(inputs, executor, [&](const ReplyRun& run) {
     const CombinedInput& input = inputs[run.input];
-    RowsAsFloats rows(output_grads[run.input], layout.tables[input.table].dim);
+    const int64_t dim = layout.tables[input.table].dim;
+    RowsAsFloats rows(output_grads[run.input], dim);
+    std::vector<float> decoded(static_cast<size_t>(dim));
     float* grads = weight_grads[run.input];
     const int64_t* splits = input.bags.row_splits;
     std::fill(grads + splits[run.first_bag], grads + splits[run.last_bag], 0.0f);
@@ -130,7 +171,13 @@ void CombineWeightsGradient(const ExchangeLayout& layout,
       for (int64_t b = run.first_bag; b < run.last_bag; ++b) {
         const float* output_grad = rows.Row(b) + each.first_column;
         for (int64_t i = splits[b]; i < splits[b + 1]; ++i) {
-          grads[i] += Dot(each.Row(input.positions[i]), output_grad, each.num_columns);
+          const ResponseRun& replies = each.Run(input.positions[i]);
+          const void* row = replies.Row(input.positions[i], each.num_columns);
+          if (replies.type != FloatType::kFloat32) {
+            ReadFloats(replies.type, row, each.num_columns, decoded.data());
+            row = decoded.data();
+          }
+          grads[i] += Dot(static_cast<const float*>(row), output_grad, each.num_columns);
         }
       }
     }

@@ -30,7 +30,8 @@ class ReplyReader {
   __device__ explicit ReplyReader(const ReplyRead& read) : reply_(read.reply) {}
 
   __device__ Floats<kFloats> Read(uint32_t row, int64_t, int64_t column) const {
-    return LoadAny<kFloats>(reply_.type, reply_.Row(row), column);
+    const ResponseRun& run = reply_.Run(row);
+    return LoadAny<kFloats>(run.type, run.Row(row, reply_.num_columns), column);
   }
 
  private:
@@ -54,9 +55,10 @@ __device__ float DotOf(const ReplyWeights& request, uint32_t position, int64_t b
   float sum = 0;
   for (int p = 0; p < request.num_replies; ++p) {
     const ResponseView reply = request.replies[p];
-    const char* row = reply.Row(position);
+    const FloatType type = reply.Run(position).type;
+    const char* row = reply.Run(position).Row(position, reply.num_columns);
     sum += TileSum<kLanes>(reply.num_columns, [&](int64_t column) {
-      return LoadAny<1>(reply.type, row, column).at[0] *
+      return LoadAny<1>(type, row, column).at[0] *
              LoadAny<1>(grads.type, grads.Row(bag), reply.first_column + column).at[0];
     });
   }

@@ -72,12 +72,13 @@ Status ReadTable(const std::string& name, size_t num_ranks, Numbers* numbers,
   return Malformed(std::to_string(num_columns) + " columns of table '" + name + "'");
 }
 
-// A checksum of all numbers except this rank's own, and of all names.
+// A checksum of all numbers except this rank's own, of all names and of the types.
 uint32_t Checksum(const std::vector<int64_t>& numbers, const std::vector<std::string>& names,
-                  const std::string& exchange) {
+                  const std::string& exchange, const std::vector<FloatType>& row_types) {
   uint32_t crc = Crc32c(numbers.data(), 8);
   crc = Crc32c(numbers.data() + 2, 8 * (numbers.size() - 2), crc);
   for (const std::string& name : names) crc = Crc32c(name.c_str(), name.size() + 1, crc);
+  crc = Crc32c(row_types.data(), sizeof(FloatType) * row_types.size(), crc);
   return Crc32c(exchange.data(), exchange.size(), crc);
 }
 
@@ -93,12 +94,16 @@ Status ExchangedTable::CheckIds(const int64_t* ids, int64_t num_ids) const {
 
 Status ExchangeLayout::Read(const std::vector<int64_t>& numbers,
                             const std::vector<std::string>& names, const std::string& exchange,
-                            ExchangeLayout* layout) {
+                            const std::vector<FloatType>& row_types, ExchangeLayout* layout) {
   Numbers reader(numbers);
   const int64_t num_ranks = reader.Next();
   const int64_t rank = reader.Next();
   if (num_ranks < 1 || num_ranks > (1 << 20) || rank < 0 || rank >= num_ranks) {
     return Malformed("rank " + std::to_string(rank) + " of " + std::to_string(num_ranks));
+  }
+  if (!row_types.empty() && row_types.size() != names.size()) {
+    return Malformed(std::to_string(row_types.size()) + " types of rows of " +
+                     std::to_string(names.size()) + " tables");
   }
   ExchangeLayout result;
   result.num_ranks = static_cast<size_t>(num_ranks);
@@ -107,13 +112,14 @@ Status ExchangeLayout::Read(const std::vector<int64_t>& numbers,
   for (size_t t = 0; t < names.size(); ++t) {
     ExchangedTable table;
     KERAS_SPARSE_RETURN_IF_ERROR(ReadTable(names[t], result.num_ranks, &reader, &table));
+    if (!row_types.empty()) table.row_type = row_types[t];
     for (size_t s = 0; s < table.slices.size(); ++s) {
       result.parts_of_rank[static_cast<size_t>(table.slices[s].rank)].push_back({t, s});
     }
     result.tables.push_back(std::move(table));
   }
   if (!reader.AreUsedUp()) return Malformed(std::to_string(numbers.size()) + " numbers");
-  result.checksum = Checksum(numbers, names, exchange);
+  result.checksum = Checksum(numbers, names, exchange, row_types);
   *layout = std::move(result);
   return Status::Ok();
 }

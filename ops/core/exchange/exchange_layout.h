@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/core/base/status.h"
+#include "ops/core/math/float_type.h"
 
 namespace keras_sparse {
 
@@ -29,7 +30,8 @@ struct ExchangedTable {
   bool by_rows = false;
   // Entries per id in a request (see DistinctIds): above 1 if the table counts occurrences.
   int64_t max_entries = 1;
-  std::vector<ExchangedSlice> slices;  // in the order of columns, or of ranks
+  FloatType row_type = FloatType::kFloat32;  // of stored rows
+  std::vector<ExchangedSlice> slices;        // in the order of columns, or of ranks
 
   bool IsOutside(int64_t id) const {
     return input_dim >= 0 && static_cast<uint64_t>(id) >= static_cast<uint64_t>(input_dim);
@@ -54,9 +56,11 @@ struct ExchangeLayout {
   // Reads the attributes of ops: names of tables, a name that no other exchange has, and
   //   num_ranks, rank, then for each table input_dim, dim, out_of_range_is_zero, by_rows,
   //   max_entries, the number of slices, and for each of these rank and num_columns
+  // and the types of the tables' rows, of which an empty list means float32.
   // Returns InvalidArgument unless these are consistent.
   static Status Read(const std::vector<int64_t>& numbers, const std::vector<std::string>& names,
-                     const std::string& exchange, ExchangeLayout* layout);
+                     const std::string& exchange, const std::vector<FloatType>& row_types,
+                     ExchangeLayout* layout);
 
   size_t num_ranks = 1;
   size_t rank = 0;

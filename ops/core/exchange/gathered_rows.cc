@@ -86,6 +86,16 @@ void GatheredRows::WriteIds(size_t part, int64_t* ids, int64_t* splits) const {
   }
 }
 
+int64_t GatheredRows::num_words(size_t rank, FloatType wire_type) const {
+  int64_t words = 0;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    const ReplyFormat format = FormatOf(p, wire_type);
+    const Asked& asked = parts_[p].asked[rank];
+    words += format.RowWords(asked.num_single) + format.SumWords(asked.num_bags);
+  }
+  return words;
+}
+
 int64_t GatheredRows::num_floats(size_t rank) const {
   int64_t floats = 0;
   for (size_t p = 0; p < parts_.size(); ++p) {
@@ -96,7 +106,8 @@ int64_t GatheredRows::num_floats(size_t rank) const {
 
 std::vector<LookupRequest> GatheredRows::Lookups(const std::vector<EmbeddingTable*>& tables,
                                                  const std::vector<const int64_t*>& ids,
-                                                 const std::vector<void*>& replies, FloatType type,
+                                                 const std::vector<Word*>& replies,
+                                                 FloatType wire_type,
                                                  std::vector<int64_t>* versions,
                                                  std::vector<uint32_t>* num_updates) const {
   std::vector<LookupRequest> requests;
@@ -110,28 +121,28 @@ std::vector<LookupRequest> GatheredRows::Lookups(const std::vector<EmbeddingTabl
           {tables[p], nullptr, Bags(), nullptr, &(*versions)[p], &(*num_updates)[p]});
     }
   }
-  std::vector<char*> next;
-  next.reserve(replies.size());
-  for (void* reply : replies) next.push_back(static_cast<char*>(reply));
+  std::vector<Word*> next = replies;
   for (size_t p = 0; p < parts_.size(); ++p) {
     const int64_t* part_ids = ids[p];
-    const int64_t row_bytes = tables[p]->dim() * FloatBytes(type);
+    const ReplyFormat format = FormatOf(p, wire_type);
     for (size_t r = 0; r < layout_.num_ranks; ++r) {
       const Asked& asked = parts_[p].asked[r];
       Bags rows;
       rows.num_ids = rows.num_bags = asked.num_single;
-      if (rows.num_ids > 0) requests.push_back({tables[p], part_ids, rows, {next[r], 0, type}});
+      if (rows.num_ids > 0) {
+        requests.push_back({tables[p], part_ids, rows, {next[r], 0, format.row_type()}});
+      }
       part_ids += asked.num_single;
-      next[r] += asked.num_single * row_bytes;
+      next[r] += format.RowWords(asked.num_single);
       if (asked.num_bags == 0) continue;
       Bags bags;
       bags.combiner = Combiner::kSum;
       bags.num_ids = asked.num_bag_ids;
       bags.num_bags = asked.num_bags;
       bags.row_splits = asked.bag_splits.data();
-      requests.push_back({tables[p], part_ids, bags, {next[r], 0, type}});
+      requests.push_back({tables[p], part_ids, bags, {next[r], 0, format.sum_type()}});
       part_ids += asked.num_bag_ids;
-      next[r] += asked.num_bags * row_bytes;
+      next[r] += format.SumWords(asked.num_bags);
     }
   }
   return requests;

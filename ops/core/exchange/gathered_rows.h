@@ -11,6 +11,7 @@
 #include "ops/core/base/status.h"
 #include "ops/core/exchange/exchange_layout.h"
 #include "ops/core/exchange/message_format.h"
+#include "ops/core/exchange/reply_format.h"
 #include "ops/core/math/float_type.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/table/embedding_table.h"
@@ -41,20 +42,23 @@ class GatheredRows {
   //   splits  (num_rows + 1), or null
   void WriteIds(size_t part, int64_t* ids, int64_t* splits) const;
 
-  // Returns the number of floats in the reply to a rank.
+  // Returns the number of words in the reply to a rank, after the header.
+  int64_t num_words(size_t rank, FloatType wire_type) const;
+  // Returns the number of floats in the reply to a rank, and in its gradients.
   int64_t num_floats(size_t rank) const;
 
   // Returns the lookups that compute the replies, for LookupRowsToHost or LookupRowsFromHost. They
   // refer to this object and the blocks.
   //   tables       one per own part
   //   ids          one per own part, as WriteIds returns them
-  //   replies      (num_ranks) the buffer of each rank's reply: part by part, row by row
-  //   type         of the reply's floats
+  //   replies      (num_ranks) the words of each rank's reply: part by part, see ReplyFormat. An
+  //   odd
+  //                number of 16-bit floats leaves the end of its last word as it was
   //   versions     if not null: receives the version of each table that was read
   //   num_updates  if not null: receives the number of updates of each table
   std::vector<LookupRequest> Lookups(const std::vector<EmbeddingTable*>& tables,
                                      const std::vector<const int64_t*>& ids,
-                                     const std::vector<void*>& replies, FloatType type,
+                                     const std::vector<Word*>& replies, FloatType wire_type,
                                      std::vector<int64_t>* versions = nullptr,
                                      std::vector<uint32_t>* num_updates = nullptr) const;
 
@@ -79,6 +83,11 @@ class GatheredRows {
     int64_t num_rows = 0;
     int64_t num_bags = 0;
   };
+
+  ReplyFormat FormatOf(size_t part, FloatType wire_type) const {
+    const ExchangeLayout::Part& own = layout_.own_parts()[part];
+    return {layout_.tables[own.table], layout_.slice(own).num_columns, wire_type};
+  }
 
   explicit GatheredRows(const ExchangeLayout& layout)
       : layout_(layout), parts_(layout.own_parts().size()) {}

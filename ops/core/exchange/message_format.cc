@@ -16,8 +16,9 @@ constexpr int64_t kStageAndKind = 3;  // the kind in the lowest bits
 constexpr int64_t kRound = 4;         // two words
 constexpr int64_t kStaleness = 6;
 constexpr int64_t kExpectation = 7;
-constexpr int64_t kBatchSize = 4;  // two words, at the position of a Preparation's round
-constexpr int64_t kNumKinds = 4;   // number of kinds that fit
+constexpr int64_t kBatchSize = 4;      // two words, at the position of a Preparation's round
+constexpr int64_t kHasStoredRows = 6;  // at the position of a Preparation's staleness
+constexpr int64_t kNumKinds = 4;       // number of kinds that fit
 
 Status CheckBlock(const ExchangeLayout& layout, size_t rank, const Block& received) {
   const auto [block, num_words] = received;
@@ -106,6 +107,12 @@ int64_t ReadBatchSize(const Word* block) {
   std::memcpy(&num_samples, block + kBatchSize, sizeof(num_samples));
   return num_samples;
 }
+
+void WriteHasStoredRows(bool has_stored_rows, Word* block) {
+  block[kHasStoredRows] = has_stored_rows ? 1 : 0;
+}
+
+bool ReadHasStoredRows(const Word* block) { return block[kHasStoredRows] != 0; }
 
 bool IsError(const Block& block) { return block.words[kCode] != 0; }
 

@@ -38,6 +38,10 @@ struct Preparation {
 // The number of samples of a whole batch: see whole_batches.h.
 void WriteBatchSize(int64_t num_samples, Word* block);
 int64_t ReadBatchSize(const Word* block);
+// Whether the rows of a whole batch are as they are stored. False if they were multiplied by
+// weights: such a rank sends all rows in the wire's type.
+void WriteHasStoredRows(bool has_stored_rows, Word* block);
+bool ReadHasStoredRows(const Word* block);
 
 // Returns `[rank r of n] `, the prefix of messages about a rank's error.
 std::string RankPrefix(const ExchangeLayout& layout, size_t rank);

@@ -2,55 +2,95 @@
 #ifndef KERAS_SPARSE_OPS_CORE_EXCHANGE_RESPONSE_ROWS_H_
 #define KERAS_SPARSE_OPS_CORE_EXCHANGE_RESPONSE_ROWS_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/host_device.h"
 #include "ops/core/exchange/exchange_layout.h"
+#include "ops/core/exchange/message_format.h"
 #include "ops/core/math/float_type.h"
 
 namespace keras_sparse {
 
-// Some columns of all reply rows of a table, in one run, or by rows in one run per shard.
-struct ResponseColumns {
-  int64_t first_column = 0;
-  int64_t num_columns = 0;
-  FloatType type{};
-  std::vector<int64_t> first_rows;  // of each run
-  std::vector<void*> runs;
+// Consecutive reply rows of one type.
+struct ResponseRun {
+  int64_t first_row;
+  char* data;
+  FloatType type;
 
-  // REQUIRES: kFloat32
-  float* Row(int64_t row) const {
-    size_t run = 0;
-    if (runs.size() > 1) {
-      const auto after = std::upper_bound(first_rows.begin(), first_rows.end(), row);
-      run = static_cast<size_t>(after - first_rows.begin()) - 1;
-    }
-    return static_cast<float*>(runs[run]) + (row - first_rows[run]) * num_columns;
+  // Returns a row of the run.
+  KERAS_SPARSE_HOST_DEVICE char* Row(int64_t row, int64_t num_columns) const {
+    return data + (row - first_row) * num_columns * FloatBytes(type);
   }
 };
 
-// The blocks of all ranks, as floats: each contains the rows of its rank's parts, part by part.
-// Replies of a lookup have this layout, as do the gradients that are sent back.
+// Returns the run of a row: the last one that begins with it or before it.
+KERAS_SPARSE_HOST_DEVICE inline const ResponseRun& RunOf(const ResponseRun* runs, int64_t num_runs,
+                                                         int64_t row) {
+  int64_t found = 0;
+  while (num_runs > 1) {
+    const int64_t half = num_runs / 2;
+    if (runs[found + half].first_row <= row) {
+      found += half;
+      num_runs -= half;
+    } else {
+      num_runs = half;
+    }
+  }
+  return runs[found];
+}
+
+// Some columns of all reply rows of a table, in at least one run.
+struct ResponseColumns {
+  int64_t first_column = 0;
+  int64_t num_columns = 0;
+  std::vector<ResponseRun> runs;
+
+  const ResponseRun& Run(int64_t row) const {
+    return RunOf(runs.data(), static_cast<int64_t>(runs.size()), row);
+  }
+  // REQUIRES: kFloat32
+  float* FloatRow(int64_t row) const {
+    return reinterpret_cast<float*>(Run(row).Row(row, num_columns));
+  }
+};
+
+// The blocks of all ranks: each contains the rows of its rank's parts, part by part.
 class ResponseRows {
  public:
-  //   reply_rows  (num_tables, num_ranks) as RowRequest writes them
+  //   reply_rows  (2, num_tables, num_ranks) as RowRequest writes them
   ResponseRows(const ExchangeLayout& layout, const int64_t* reply_rows);
 
   // In the block of each rank.
   const std::vector<int64_t>& num_floats() const { return num_floats_; }
   int64_t num_rows(size_t table) const { return num_rows_[table]; }
+  // Returns the number of words in the reply of each rank, after the header.
+  std::vector<int64_t> ReplyWords(FloatType wire_type) const;
 
-  // Returns the columns of each table, in as many pieces as ranks have.
+  // Return the columns of each table, in as many pieces as ranks have.
+  using Columns = std::vector<std::vector<ResponseColumns>>;
+  // Of gradients that are sent back, which are floats of one type without gaps.
   //   blocks  (num_ranks) start of each rank's floats
-  std::vector<std::vector<ResponseColumns>> Columns(const std::vector<void*>& blocks,
-                                                    FloatType type) const;
-  std::vector<std::vector<ResponseColumns>> Columns(const std::vector<float*>& floats) const {
-    return Columns({floats.begin(), floats.end()}, FloatType::kFloat32);
-  }
+  Columns GradientColumns(const std::vector<void*>& blocks, FloatType type) const;
+  // Of replies, as ReplyFormat describes them.
+  //   blocks  (num_ranks) start of each rank's words. Read-only, despite the type, because writers
+  //           of gradients and readers of replies share one type
+  Columns ReplyColumns(const std::vector<void*>& blocks, FloatType wire_type) const;
 
  private:
+  // Calls do_slice(table, slice, rank) in the order of the blocks.
+  template <typename DoSlice>
+  void ForEachSlice(const DoSlice& do_slice) const;
+  // Calls add_runs(table, rank, first_row, columns) for each slice, in the same order.
+  template <typename AddRuns>
+  Columns MakeColumns(const AddRuns& add_runs) const;
+  int64_t rows(size_t table, size_t rank) const { return reply_rows_[At(table, rank)]; }
+  int64_t single_rows(size_t table, size_t rank) const {
+    return reply_rows_[At(layout_.tables.size() + table, rank)];
+  }
+  size_t At(size_t table, size_t rank) const { return table * layout_.num_ranks + rank; }
+
   const ExchangeLayout& layout_;
   const int64_t* reply_rows_;
   std::vector<int64_t> num_floats_;

@@ -17,18 +17,13 @@ namespace keras_sparse::cuda_impl {
 struct ResponseView {
   int64_t first_column;
   int64_t num_columns;
-  FloatType type;
   // Whether lanes can load kMaxLaneFloats of a row, and store them in an output's row from
   // `first_column` on.
   bool has_vectors;
   int num_runs;
-  const int64_t* first_rows;  // (num_runs)
-  void* const* runs;          // (num_runs)
+  const ResponseRun* runs;  // (num_runs)
 
-  __device__ char* Row(int64_t row) const {
-    const int64_t run = num_runs > 1 ? LastAtMost(first_rows, int64_t{num_runs}, row) : 0;
-    return static_cast<char*>(runs[run]) + (row - first_rows[run]) * num_columns * FloatBytes(type);
-  }
+  __device__ const ResponseRun& Run(int64_t row) const { return RunOf(runs, num_runs, row); }
 };
 
 // The views of all tables.
@@ -37,27 +32,21 @@ class ResponsesOnDevice {
   //   columns  of rows in the GPU's memory, as ResponseRows returns them
   static Status Copy(const std::vector<std::vector<ResponseColumns>>& columns, Device* device,
                      ResponsesOnDevice* replies) {
-    std::vector<int64_t> first_rows;
-    std::vector<void*> runs;
+    std::vector<ResponseRun> runs;
     for (const std::vector<ResponseColumns>& table : columns) {
       for (const ResponseColumns& each : table) {
-        first_rows.insert(first_rows.end(), each.first_rows.begin(), each.first_rows.end());
         runs.insert(runs.end(), each.runs.begin(), each.runs.end());
       }
     }
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        DeviceArray<int64_t>::Copy(device, first_rows, &replies->first_rows_));
-    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<void*>::Copy(device, runs, &replies->runs_));
-    const int64_t* next_rows = replies->first_rows_.data();
-    void* const* next_runs = replies->runs_.data();
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<ResponseRun>::Copy(device, runs, &replies->runs_));
+    const ResponseRun* next = replies->runs_.data();
     for (const std::vector<ResponseColumns>& table : columns) {
       replies->views_.emplace_back();
       for (const ResponseColumns& each : table) {
         const auto num_runs = static_cast<int>(each.runs.size());
-        replies->views_.back().push_back({each.first_column, each.num_columns, each.type,
-                                          HaveVectors(each), num_runs, next_rows, next_runs});
-        next_rows += num_runs;
-        next_runs += num_runs;
+        replies->views_.back().push_back(
+            {each.first_column, each.num_columns, HaveVectors(each), num_runs, next});
+        next += num_runs;
       }
     }
     return Status::Ok();
@@ -69,14 +58,13 @@ class ResponsesOnDevice {
  private:
   static bool HaveVectors(const ResponseColumns& columns) {
     bool have = columns.first_column % kMaxLaneFloats == 0;
-    for (const void* run : columns.runs) {
-      have = have && HasVectors(run, columns.num_columns, columns.num_columns, columns.type);
+    for (const ResponseRun& run : columns.runs) {
+      have = have && HasVectors(run.data, columns.num_columns, columns.num_columns, run.type);
     }
     return have;
   }
 
-  DeviceArray<int64_t> first_rows_;
-  DeviceArray<void*> runs_;
+  DeviceArray<ResponseRun> runs_;
   std::vector<std::vector<ResponseView>> views_;
 };
 

@@ -135,7 +135,7 @@ void SumRun(const Uses& uses, const std::vector<ResponseColumns>& columns, const
         PrefetchBytes(uses.Grad(prefetched, each.first_column),
                       FloatBytes(uses.type) * each.num_columns);
       }
-      Sum(uses, uses.first[row], uses.first[row + 1], each, scale, each.Row(j));
+      Sum(uses, uses.first[row], uses.first[row + 1], each, scale, each.FloatRow(j));
     }
   }
 }

@@ -30,12 +30,14 @@ struct ReturnedTable {
 template <int kFloats>
 __device__ void ReturnColumns(const SegmentsView& view, int request, const Segment& segment,
                               float scale, const ResponseView& reply) {
-  char* row = reply.Row(int64_t{segment.row} - view.first_rows[request]);
+  const int64_t number = int64_t{segment.row} - view.first_rows[request];
+  const FloatType type = reply.Run(number).type;
+  char* row = reply.Run(number).Row(number, reply.num_columns);
   for (int64_t column = int64_t{Tile<kSumLanes>::Lane()} * kFloats; column < reply.num_columns;
        column += kSumLanes * kFloats) {
     auto sum = SumSegment<kFloats>(view, request, segment, reply.first_column + column);
     for (int f = 0; f < kFloats; ++f) sum.at[f] *= scale;
-    Store(reply.type, sum, row + column * FloatBytes(reply.type));
+    Store(type, sum, row + column * FloatBytes(type));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "ops/core/exchange/wire_dtype.h"
+#include "ops/core/exchange/reply_format.h"
 #include "ops/core/ids/distinct_ids.h"
 
 namespace keras_sparse {
@@ -45,7 +45,6 @@ RowRequest::RowRequest(const ExchangeLayout& layout, const std::vector<RequestIn
                        FloatType wire_type)
     : layout_(layout),
       wire_type_(wire_type),
-      bytes_per_float_(2 * FloatBytes(wire_type)),
       requests_(inputs),
       tables_(layout.tables.size()),
       inputs_(inputs.size()) {
@@ -81,14 +80,12 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
                             result->AssignPlaces(static_cast<size_t>(t));
                           }
                         });
-  std::vector<int64_t> request_words;
-  std::vector<int64_t> reply_words;
-  for (size_t r = 0; r < layout.num_ranks; ++r) {
-    request_words.push_back(result->num_words(r));
-    reply_words.push_back(result->num_reply_words(r));
+  for (const auto words_of :
+       {&RowRequest::num_words, &RowRequest::num_reply_words, &RowRequest::num_gradient_words}) {
+    std::vector<int64_t> words;
+    for (size_t r = 0; r < layout.num_ranks; ++r) words.push_back((*result.*words_of)(r));
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, words));
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, request_words));
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, reply_words));
   *request = std::move(result);
   return Status::Ok();
 }
@@ -176,7 +173,9 @@ void RowRequest::ChooseForm(size_t t) {
   for (size_t k = 0; k < table.inputs.size(); ++k) {
     const size_t i = table.inputs[k];
     if (!may_pool(i)) continue;
-    const int64_t bytes_of_rows = added[k] * bytes_per_float_ * exchanged.dim;
+    const FloatType row_type = ReplyFormat(exchanged, exchanged.dim, wire_type_).row_type();
+    const int64_t bytes_per_float = FloatBytes(row_type) + FloatBytes(wire_type_);
+    const int64_t bytes_of_rows = added[k] * bytes_per_float * exchanged.dim;
     inputs_[i].wants_bags = BytesOfBags(t, i) < bytes_of_rows;
   }
 }
@@ -199,7 +198,7 @@ int64_t RowRequest::BytesOfBags(size_t t, size_t input) const {
     }
   }
   const int64_t copies = exchanged.by_rows ? 1 : static_cast<int64_t>(exchanged.slices.size());
-  return num_parts * (bytes_per_float_ * exchanged.dim + kBytesPerWord * copies) +
+  return num_parts * (2 * FloatBytes(wire_type_) * exchanged.dim + kBytesPerWord * copies) +
          bags.num_ids * kBytesPerWord * copies;
 }
 
@@ -272,6 +271,17 @@ int64_t RowRequest::num_words(size_t rank) const {
 }
 
 int64_t RowRequest::num_reply_words(size_t rank) const {
+  int64_t words = kHeaderWords;
+  for (const ExchangeLayout::Part& part : layout_.parts_of_rank[rank]) {
+    const Shard& shard = tables_[part.table].shards[layout_.shard(part)];
+    const ReplyFormat format(layout_.tables[part.table], layout_.slice(part).num_columns,
+                             wire_type_);
+    words += format.RowWords(shard.num_single) + format.SumWords(shard.num_bags());
+  }
+  return words;
+}
+
+int64_t RowRequest::num_gradient_words(size_t rank) const {
   int64_t floats = 0;
   for (const ExchangeLayout::Part& part : layout_.parts_of_rank[rank]) {
     const Shard& shard = tables_[part.table].shards[layout_.shard(part)];
@@ -299,12 +309,16 @@ void RowRequest::Write(const Result& result, Executor* executor) const {
                             }
                           }
                         });
+  const size_t num_all = tables_.size() * layout_.num_ranks;
+  std::fill_n(result.reply_rows, 2 * num_all, 0);
   for (size_t t = 0; t < tables_.size(); ++t) {
     const ExchangedTable& table = layout_.tables[t];
     int64_t* rows = result.reply_rows + t * layout_.num_ranks;
-    std::fill_n(rows, layout_.num_ranks, 0);
     for (size_t s = 0; s < table.slices.size(); ++s) {
-      rows[table.slices[s].rank] = tables_[t].shards[table.by_rows ? s : 0].num_reply_rows();
+      const Shard& shard = tables_[t].shards[table.by_rows ? s : 0];
+      const auto rank = static_cast<size_t>(table.slices[s].rank);
+      rows[rank] = shard.num_reply_rows();
+      rows[num_all + rank] = shard.num_single;
     }
   }
 }

@@ -36,20 +36,21 @@ struct RequestInput {
 //   ids     (u)    the first s are requested as rows; two words each
 //   lengths (b)    number of ids of each bag
 //   bags    (p)    positions of their ids among the u
-// The reply has, in the same order, s rows and b sums. Reply rows are numbered table by table, and
-// within a table shard by shard.
+// The reply has, in the same order, s rows and b sums: see ReplyFormat. Reply rows are numbered
+// table by table, and within a table shard by shard.
 class RowRequest {
  public:
   // Returns InvalidArgument for an id outside a static table or ill-formed bags. Returns
-  // ResourceExhausted for more words, of the request or its reply, than ranks may send: see
-  // CheckNumWords. `layout` and the buffers of `inputs` must outlive the request.
+  // ResourceExhausted for more words, of the request, its reply or gradients, than ranks may send:
+  // see CheckNumWords. `layout` and the buffers of `inputs` must outlive the request.
   static Status Create(const ExchangeLayout& layout, const std::vector<RequestInput>& inputs,
                        FloatType wire_type, Executor* executor,
                        std::unique_ptr<RowRequest>* request);
 
-  // Words of the block for a rank, and of its reply.
+  // Words of the block for a rank, of its reply, and of the gradients of the reply.
   int64_t num_words(size_t rank) const;
   int64_t num_reply_words(size_t rank) const;
+  int64_t num_gradient_words(size_t rank) const;
 
   // How an input uses the reply rows. With a combiner, bag b of its output is the sum of the rows
   // at [splits[b], splits[b + 1]), times scales[b]; without one, each position is a row of its
@@ -64,7 +65,9 @@ class RowRequest {
   struct Result {
     std::vector<Word*> blocks;  // (num_ranks) the block for each rank
     std::vector<InputResult> inputs;
-    int64_t* reply_rows;  // (num_tables, num_ranks): rows of each rank's shard; row-major
+    // (2, num_tables, num_ranks): the numbers of reply rows of each rank's shard, and how many of
+    // them are rows of one id; row-major.
+    int64_t* reply_rows;
   };
   void Write(const Result& result, Executor* executor) const;
 
@@ -122,7 +125,6 @@ class RowRequest {
 
   const ExchangeLayout& layout_;
   FloatType wire_type_;
-  int64_t bytes_per_float_;  // in a row and in its gradient
   std::vector<RequestInput> requests_;
   std::vector<Table> tables_;
   std::vector<Input> inputs_;

@@ -21,9 +21,10 @@ Status CheckOwnBatch(const ExchangeLayout& layout, const std::vector<int64_t>& n
   std::vector<int64_t> words;  // of one block of each rank
   int64_t of_all = 0;
   for (const std::vector<ExchangeLayout::Part>& parts : layout.parts_of_rank) {
-    int64_t num_columns = 0;
-    for (const ExchangeLayout::Part& part : parts) num_columns += layout.slice(part).num_columns;
-    words.push_back(kHeaderWords + FloatWords(wire_type, num_columns * (*least / num_ranks)));
+    words.push_back(kHeaderWords);
+    for (const ExchangeLayout::Part& part : parts) {
+      words.back() += FloatWords(wire_type, layout.slice(part).num_columns * (*least / num_ranks));
+    }
     of_all += words.back();
   }
   const auto [fewest, largest] = std::minmax_element(words.begin(), words.end());

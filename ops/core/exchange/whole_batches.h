@@ -13,11 +13,12 @@
 namespace keras_sparse {
 
 // A rank looks up all samples of the inputs whose tables it has, and sends rank r the rows of the
-// r-th part of the samples. The layout has a table for each input.
+// r-th part of the samples. The layout has a table for each input; its type of rows is float32 if
+// its rows are pooled.
 
 // Checks a rank's own batch; an error is sent in place of rows. Returns InvalidArgument unless all
 // inputs have the same number of samples; ResourceExhausted for more words than a rank may send or
-// receive.
+// receive: as if all rows had the wire's type, which is as wide as theirs.
 //   num_samples  one per part of the rank
 Status CheckOwnBatch(const ExchangeLayout& layout, const std::vector<int64_t>& num_samples,
                      FloatType wire_type);

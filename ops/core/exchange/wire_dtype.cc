@@ -4,7 +4,7 @@
 
 namespace keras_sparse {
 
-Status ParseWireType(const std::string& name, FloatType* type) {
+Status ParseFloatType(const std::string& name, const std::string& argument, FloatType* type) {
   if (name == "float32") {
     *type = FloatType::kFloat32;
   } else if (name == "float16") {
@@ -12,9 +12,9 @@ Status ParseWireType(const std::string& name, FloatType* type) {
   } else if (name == "bfloat16") {
     *type = FloatType::kBFloat16;
   } else {
-    return InvalidArgument(
-        "`wire_dtype` must be one of ('float32', 'float16', 'bfloat16'). Received: wire_dtype='" +
-        name + "'");
+    return InvalidArgument("`" + argument +
+                           "` must be one of ('float32', 'float16', 'bfloat16'). Received: " +
+                           argument + "='" + name + "'");
   }
   return Status::Ok();
 }

@@ -11,8 +11,8 @@
 
 namespace keras_sparse {
 
-// `name` is "float32", "float16" or "bfloat16".
-Status ParseWireType(const std::string& name, FloatType* type);
+// `name` is "float32", "float16" or "bfloat16"; `argument` names it in the error for another one.
+Status ParseFloatType(const std::string& name, const std::string& argument, FloatType* type);
 
 // Returns the words of n floats: two 16-bit floats share a word.
 int64_t FloatWords(FloatType type, int64_t n);

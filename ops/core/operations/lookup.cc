@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/core/base/cache_size.h"
+#include "ops/core/math/convert_floats.h"
 #include "ops/core/math/dot.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
@@ -80,16 +81,7 @@ class RowCopier {
       return from_ == FloatType::kBFloat16 ? DecodeRow<BFloat16Rows>(row, dim_, floats, stream_)
                                            : DecodeRow<Float16Rows>(row, dim_, floats, stream_);
     }
-    if (from_ == FloatType::kFloat32) {
-      return WriteFloats(to_, static_cast<const float*>(row), dim_, to);
-    }
-    if (from_ == to_) {
-      std::memcpy(to, row, static_cast<size_t>(FloatBytes(to_) * dim_));
-      return;
-    }
-    floats_.resize(static_cast<size_t>(dim_));
-    ReadFloats(from_, row, dim_, floats_.data());
-    WriteFloats(to_, floats_.data(), dim_, to);
+    ConvertFloats(from_, row, dim_, to_, to);
   }
 
  private:
@@ -99,7 +91,6 @@ class RowCopier {
   const bool stream_;
   const int64_t num_words_;
   const bool copies_words_;
-  std::vector<float> floats_;  // between two types of halves
 };
 
 bool CopyRun(const LookupRequest& request, const TableState& state, const FetchedRecords& fetched,

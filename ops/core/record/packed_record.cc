@@ -34,8 +34,8 @@ inline void Decode(FloatType type, const float* from, int64_t n, float* to) {
 }
 
 template <typename Half>
-inline void EncodeRandomly(const float* from, int64_t n, const RandomBits& bits, uint32_t first,
-                           FloatType type, float* to) {
+inline void EncodePart(const float* from, int64_t n, const RandomBits& bits, uint32_t first,
+                       FloatType type, float* to) {
   auto* halves = reinterpret_cast<uint16_t*>(to);
   int64_t i = 0;
   if (first % RandomBits::kBlock == 0) {
@@ -71,9 +71,9 @@ void PackRecord(const RecordLayout& layout, const float* floats, const Rounding&
     } else if (!rounding.is_random) {
       WriteFloats(part.type, from, part.num_floats, to);
     } else if (part.type == FloatType::kBFloat16) {
-      EncodeRandomly<BFloat16>(from, part.num_floats, bits, first, part.type, to);
+      EncodePart<BFloat16>(from, part.num_floats, bits, first, part.type, to);
     } else {
-      EncodeRandomly<Float16>(from, part.num_floats, bits, first, part.type, to);
+      EncodePart<Float16>(from, part.num_floats, bits, first, part.type, to);
     }
     PadWord(part.type, part.num_floats, to);
   }

@@ -1,6 +1,5 @@
 // KerasSparseCheckWholeBatches: the rows of whole batches received from ranks -> how each input
 // uses them, in the form of KerasSparseRequestRows.
-#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -37,10 +36,16 @@ class CheckWholeBatchesOp : public ExchangeOp {
     OP_REQUIRES_OK(ctx, ReadBlocks(ctx, layout_, &blocks));
     OP_REQUIRES_OK(ctx, ToTf(CheckWholeBatches(layout_, blocks, &num_own_samples)));
     tf::Tensor* reply_rows = nullptr;
-    const tf::TensorShape shape(
-        {static_cast<int64_t>(layout_.tables.size()), static_cast<int64_t>(layout_.num_ranks)});
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &reply_rows));
-    std::fill_n(reply_rows->flat<int64_t>().data(), shape.num_elements(), num_own_samples);
+    const auto num_tables = static_cast<int64_t>(layout_.tables.size());
+    const auto num_ranks = static_cast<int64_t>(layout_.num_ranks);
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, {2 * num_tables, num_ranks}, &reply_rows));
+    for (int64_t r = 0; r < num_ranks; ++r) {
+      const bool has_stored_rows = ReadHasStoredRows(blocks[static_cast<size_t>(r)].words);
+      for (int64_t t = 0; t < num_tables; ++t) {
+        reply_rows->matrix<int64_t>()(t, r) = num_own_samples;
+        reply_rows->matrix<int64_t>()(num_tables + t, r) = has_stored_rows ? num_own_samples : 0;
+      }
+    }
     tf::Tensor positions;
     OP_REQUIRES_OK(ctx, ctx->allocate_temp(tf::DT_INT32, {num_own_samples}, &positions));
     int32_t* const numbers = positions.flat<int32_t>().data();

@@ -40,7 +40,7 @@ class CombineRowsOp : public InputsExchangeOp {
 
   void Compute(tf::OpKernelContext* ctx) override {
     std::unique_ptr<ExchangePlace> place;
-    ReceivedFloats replies;
+    ResponseRows::Columns replies;
     CombinedInputs inputs;
     OP_REQUIRES_OK(ctx, ExchangePlace::Of(ctx, &place));
     OP_REQUIRES_OK(ctx, ReadReplies(ctx, place.get(), &inputs, &replies));
@@ -53,8 +53,7 @@ class CombineRowsOp : public InputsExchangeOp {
     std::vector<OutputRows> rows;
     OP_REQUIRES_OK(ctx, PlanRows(shapes, form_, &plan));
     OP_REQUIRES_OK(ctx, AllocateRows(shapes, plan, &outputs, &rows, place->memory()));
-    const auto columns = inputs.rows().Columns(replies.floats(), replies.type());
-    OP_REQUIRES_OK(ctx, ToTf(place->CombineRows(layout_, columns, inputs.inputs(), rows)));
+    OP_REQUIRES_OK(ctx, ToTf(place->CombineRows(layout_, replies, inputs.inputs(), rows)));
     for (size_t i = 0; i < outputs.size(); ++i) ctx->set_output(static_cast<int>(i), outputs[i]);
   }
 

@@ -42,7 +42,7 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
 
   void Compute(tf::OpKernelContext* ctx) override {
     std::unique_ptr<ExchangePlace> place;
-    ReceivedFloats replies;
+    ResponseRows::Columns replies;
     CombinedInputs inputs;
     std::vector<GradientRows> output_grads;
     std::vector<float*> weight_grads;
@@ -57,8 +57,7 @@ class CombineRowsWeightsGradOp : public InputsExchangeOp {
       OP_REQUIRES_OK(ctx, ctx->allocate_output(static_cast<int>(i), {bags.num_ids}, &grads));
       weight_grads.push_back(grads->flat<float>().data());
     }
-    const auto columns = inputs.rows().Columns(replies.floats(), replies.type());
-    OP_REQUIRES_OK(ctx, ToTf(place->CombineWeightsGradient(layout_, columns, inputs.inputs(),
+    OP_REQUIRES_OK(ctx, ToTf(place->CombineWeightsGradient(layout_, replies, inputs.inputs(),
                                                            output_grads, weight_grads)));
   }
 

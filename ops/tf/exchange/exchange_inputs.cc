@@ -22,13 +22,19 @@ absl::Status ReadLayout(tf::OpKernelConstruction* ctx, ExchangeLayout* layout) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("table_names", &names));
   std::string exchange;
   TF_RETURN_IF_ERROR(ctx->GetAttr("exchange", &exchange));
-  return ToTf(ExchangeLayout::Read(numbers, names, exchange, layout));
+  std::vector<std::string> row_dtypes;
+  TF_RETURN_IF_ERROR(ctx->GetAttr("row_dtypes", &row_dtypes));
+  std::vector<FloatType> row_types(row_dtypes.size());
+  for (size_t t = 0; t < row_dtypes.size(); ++t) {
+    TF_RETURN_IF_ERROR(ToTf(ParseFloatType(row_dtypes[t], "row_dtypes", &row_types[t])));
+  }
+  return ToTf(ExchangeLayout::Read(numbers, names, exchange, row_types, layout));
 }
 
 absl::Status ReadWireType(tf::OpKernelConstruction* ctx, FloatType* type) {
   std::string name;
   TF_RETURN_IF_ERROR(ctx->GetAttr("wire_dtype", &name));
-  return ToTf(ParseWireType(name, type));
+  return ToTf(ParseFloatType(name, "wire_dtype", type));
 }
 
 absl::Status ReadInputTables(tf::OpKernelConstruction* ctx, std::vector<size_t>* tables) {
@@ -94,21 +100,25 @@ absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
   return ReadBlocks(tensors, layout, blocks);
 }
 
+absl::Status CheckReceivedWords(const std::vector<Block>& blocks,
+                                const std::vector<int64_t>& num_words) {
+  for (size_t r = 0; r < num_words.size(); ++r) {
+    if (blocks[r].num_words == num_words[r]) continue;
+    return ToTf(Status(StatusCode::kDataLoss,
+                       "a rank must send as many floats as it was asked for, in " +
+                           std::to_string(num_words[r]) + " words. Received: " +
+                           std::to_string(blocks[r].num_words) + " of rank " + std::to_string(r)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReceivedFloats::Read(const std::vector<Block>& blocks, int64_t header_words,
                                   FloatType type, const std::vector<int64_t>& num_floats,
                                   bool decodes) {
-  int64_t total = 0;
-  for (size_t r = 0; r < num_floats.size(); ++r) {
-    const int64_t expected = header_words + FloatWords(type, num_floats[r]);
-    if (blocks[r].num_words != expected) {
-      return ToTf(Status(StatusCode::kDataLoss,
-                         "a rank must send as many floats as it was asked for, in " +
-                             std::to_string(expected) +
-                             " words. Received: " + std::to_string(blocks[r].num_words) +
-                             " of rank " + std::to_string(r)));
-    }
-    total += num_floats[r];
-  }
+  std::vector<int64_t> num_words;
+  for (const int64_t n : num_floats) num_words.push_back(header_words + FloatWords(type, n));
+  TF_RETURN_IF_ERROR(CheckReceivedWords(blocks, num_words));
+  const int64_t total = std::accumulate(num_floats.begin(), num_floats.end(), int64_t{0});
   decodes = decodes && type != FloatType::kFloat32;
   type_ = decodes ? FloatType::kFloat32 : type;
   if (decodes) TF_RETURN_IF_ERROR(MakeTensor(tf::DT_FLOAT, {total}, &decoded_));
@@ -139,8 +149,9 @@ absl::Status CombinedInputs::Read(tf::OpKernelContext* ctx, const ExchangeLayout
   TF_RETURN_IF_ERROR(ctx->input_list("position_splits", &splits));
   TF_RETURN_IF_ERROR(ctx->input_list("scales", &scales));
   TF_RETURN_IF_ERROR(ctx->input_list("weights", &weights));
-  if (static_cast<size_t>(reply_rows->NumElements()) != layout.tables.size() * layout.num_ranks) {
-    return InvalidInput("`reply_rows` must be of shape (num_tables, num_ranks)");
+  const size_t num_numbers = 2 * layout.tables.size() * layout.num_ranks;
+  if (static_cast<size_t>(reply_rows->NumElements()) != num_numbers) {
+    return InvalidInput("`reply_rows` must be of shape (2 * num_tables, num_ranks)");
   }
   for (int i = 0; i < positions.size(); ++i) {
     CombinedInput input{tables[i],
@@ -221,13 +232,24 @@ std::vector<Word*> BlockOutputs::Blocks() {
   return blocks;
 }
 
+absl::Status BlockOutputs::AllocateWords(int64_t header_words,
+                                         const std::vector<int64_t>& num_words,
+                                         std::vector<Word*>* words) {
+  std::vector<int64_t> of_blocks;
+  for (const int64_t n : num_words) of_blocks.push_back(header_words + n);
+  TF_RETURN_IF_ERROR(Allocate(of_blocks));
+  for (Word* block : Blocks()) words->push_back(block + header_words);
+  return absl::OkStatus();
+}
+
 absl::Status BlockOutputs::AllocateFloats(int64_t header_words, FloatType type,
                                           const std::vector<int64_t>& num_floats,
                                           std::vector<void*>* floats) {
   std::vector<int64_t> num_words;
-  for (const int64_t n : num_floats) num_words.push_back(header_words + FloatWords(type, n));
-  TF_RETURN_IF_ERROR(Allocate(num_words));
-  for (Word* block : Blocks()) floats->push_back(block + header_words);
+  for (const int64_t n : num_floats) num_words.push_back(FloatWords(type, n));
+  std::vector<Word*> words;
+  TF_RETURN_IF_ERROR(AllocateWords(header_words, num_words, &words));
+  floats->assign(words.begin(), words.end());
   return absl::OkStatus();
 }
 

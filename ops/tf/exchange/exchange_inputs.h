@@ -14,8 +14,11 @@
 #include "tensorflow/core/framework/shape_inference.h"
 
 // The attributes that describe a layout: see ExchangeLayout::Read.
-#define KERAS_SPARSE_LAYOUT_ATTRS \
-  Attr("layout: list(int)").Attr("table_names: list(string)").Attr("exchange: string")
+#define KERAS_SPARSE_LAYOUT_ATTRS            \
+  Attr("layout: list(int)")                  \
+      .Attr("table_names: list(string)")     \
+      .Attr("row_dtypes: list(string) = []") \
+      .Attr("exchange: string")
 // The attribute of ops that send or receive floats: see FloatType.
 #define KERAS_SPARSE_WIRE_ATTR Attr("wire_dtype: string")
 // The attribute of ops whose words may be in a GPU's memory: see BlockTensors.
@@ -57,6 +60,10 @@ absl::Status ReadBlocks(const BlockTensors& tensors, const ExchangeLayout& layou
 absl::Status ReadBlocks(tf::OpKernelContext* ctx, const ExchangeLayout& layout,
                         std::vector<Block>* blocks);
 
+// Returns DataLoss unless each block has this number of words.
+absl::Status CheckReceivedWords(const std::vector<Block>& blocks,
+                                const std::vector<int64_t>& num_words);
+
 // The floats of such blocks, which follow the words of each.
 class ReceivedFloats {
  public:
@@ -64,8 +71,8 @@ class ReceivedFloats {
   //   decodes  whether to convert them to float32, on the CPU
   absl::Status Read(const std::vector<Block>& blocks, int64_t header_words, FloatType type,
                     const std::vector<int64_t>& num_floats, bool decodes);
-  // Start of each rank's floats. Read-only, despite the type, because writers and readers of
-  // replies share one type.
+  // Start of each rank's floats. Read-only, despite the type, because their readers share it with
+  // writers.
   const std::vector<void*>& floats() const { return floats_; }
   FloatType type() const { return type_; }
 
@@ -113,6 +120,10 @@ class BlockOutputs {
   absl::Status SetStatus(const Status& status);
   // Returns the start of each rank's block.
   std::vector<Word*> Blocks();
+  // Allocates blocks of header words followed by others, and returns the start of the latter.
+  //   num_words  (num_ranks) after the header
+  absl::Status AllocateWords(int64_t header_words, const std::vector<int64_t>& num_words,
+                             std::vector<Word*>* words);
   // Allocates blocks of header words followed by floats, and returns the start of each block's
   // floats.
   absl::Status AllocateFloats(int64_t header_words, FloatType type,

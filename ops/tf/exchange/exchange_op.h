@@ -47,13 +47,19 @@ class InputsExchangeKernel : public ExchangeKernel<Kernel> {
   // Reads the inputs and the replies of all ranks. First returns the error that a rank has sent in
   // place of a reply, because the inputs are meaningless then.
   absl::Status ReadReplies(tf::OpKernelContext* ctx, ExchangePlace* place, CombinedInputs* inputs,
-                           ReceivedFloats* replies) const {
+                           ResponseRows::Columns* replies) const {
     std::vector<Block> blocks;
     TF_RETURN_IF_ERROR(ReadBlocks(ctx, this->layout_, &blocks));
     TF_RETURN_IF_ERROR(ToTf(place->CheckBlocks(this->layout_, blocks)));
     TF_RETURN_IF_ERROR(ReadInputs(ctx, inputs));
-    return replies->Read(blocks, kHeaderWords, this->wire_type_, inputs->rows().num_floats(),
-                         !place->is_gpu());
+    std::vector<int64_t> num_words = inputs->rows().ReplyWords(this->wire_type_);
+    for (int64_t& n : num_words) n += kHeaderWords;
+    TF_RETURN_IF_ERROR(CheckReceivedWords(blocks, num_words));
+    std::vector<void*> words;
+    for (const Block& block : blocks)
+      words.push_back(const_cast<Word*>(block.words) + kHeaderWords);
+    *replies = inputs->rows().ReplyColumns(words, this->wire_type_);
+    return absl::OkStatus();
   }
 
   std::vector<size_t> input_tables_;

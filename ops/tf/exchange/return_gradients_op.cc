@@ -58,8 +58,9 @@ class ReturnGradientsOp : public InputsExchangeOp {
     TF_RETURN_IF_ERROR(Allocate(num_floats, place, blocks, &floats));
     TF_RETURN_IF_ERROR(ToTf(place->WriteHeaders(layout_, blocks->Blocks())));
     const FloatType type = place->is_gpu() ? wire_type_ : FloatType::kFloat32;
-    TF_RETURN_IF_ERROR(ToTf(place->ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads,
-                                                   scale_, inputs.rows().Columns(floats, type))));
+    const auto columns = inputs.rows().GradientColumns(floats, type);
+    TF_RETURN_IF_ERROR(ToTf(
+        place->ReturnGradients(layout_, inputs.rows(), inputs.inputs(), grads, scale_, columns)));
     if (!place->is_gpu()) blocks->EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
     return absl::OkStatus();
   }

@@ -88,7 +88,7 @@ void RowRequestTensors::SetOutputs(tf::OpKernelContext* ctx) const {
 
 absl::Status RowRequestTensors::AllocateResponseRows(const ExchangeLayout& layout) {
   const tf::TensorShape shape(
-      {static_cast<int64_t>(layout.tables.size()), static_cast<int64_t>(layout.num_ranks)});
+      {2 * static_cast<int64_t>(layout.tables.size()), static_cast<int64_t>(layout.num_ranks)});
   TF_RETURN_IF_ERROR(MakeTensor(tf::DT_INT64, shape, &reply_rows));
   std::fill_n(reply_rows.flat<int64_t>().data(), shape.num_elements(), 0);
   return absl::OkStatus();

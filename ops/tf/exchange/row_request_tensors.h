@@ -25,7 +25,7 @@ absl::Status SetShapesOfRequest(tf::shape_inference::InferenceContext* c, int id
 
 struct RowRequestTensors {
   BlockTensors blocks;
-  tf::Tensor reply_rows;
+  tf::Tensor reply_rows;  // (2 * num_tables, num_ranks): see RowRequest::Result
   // One of each per input.
   std::vector<tf::Tensor> positions;
   std::vector<tf::Tensor> position_splits;

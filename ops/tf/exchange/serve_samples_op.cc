@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/core/exchange/reply_format.h"
 #include "ops/core/exchange/whole_batches.h"
 #include "ops/tf/binding/kernel.h"
 #include "ops/tf/exchange/exchange_op.h"
@@ -13,6 +14,8 @@ REGISTER_OP("KerasSparseServeSamples")
     .Attr("N: int >= 0")
     .KERAS_SPARSE_LAYOUT_ATTRS
     .KERAS_SPARSE_WIRE_ATTR
+    // Whether rows have the values that tables store: see ReadHasStoredRows.
+    .Attr("has_stored_rows: bool = true")
     // The ids of the layout's own parts, unchanged: the error for an id outside its table is sent
     // to all ranks in place of rows.
     .Input("ids: N * int64")
@@ -25,7 +28,10 @@ REGISTER_OP("KerasSparseServeSamples")
 
 class ServeSamplesOp : public ExchangeOp {
  public:
-  explicit ServeSamplesOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {}
+  explicit ServeSamplesOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
+    if (!ctx->status().ok()) return;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("has_stored_rows", &has_stored_rows_));
+  }
 
   void Compute(tf::OpKernelContext* ctx) override {
     tf::Tensor* served_rows = nullptr;
@@ -55,7 +61,8 @@ class ServeSamplesOp : public ExchangeOp {
     TF_RETURN_IF_ERROR(ToTf(CheckOwnBatch(layout_, sizes, wire_type_)));
     const int64_t num_samples = sizes.empty() ? 0 : sizes[0];
     *num_served = num_samples / static_cast<int64_t>(layout_.num_ranks);
-    int64_t num_columns = 0;
+    int64_t num_words = 0;
+    std::vector<FloatType> types;
     for (int p = 0; p < rows.size(); ++p) {
       const ExchangeLayout::Part& part = parts[static_cast<size_t>(p)];
       const ExchangedTable& table = layout_.tables[part.table];
@@ -64,27 +71,32 @@ class ServeSamplesOp : public ExchangeOp {
       if (rows[p].NumElements() != num_samples * width) {
         return InvalidInput("`rows` must be as wide as the layout's own parts");
       }
-      num_columns += width;
+      const ReplyFormat format(table, width, wire_type_);
+      types.push_back(has_stored_rows_ ? format.row_type() : format.sum_type());
+      num_words += FloatWords(types.back(), width * *num_served);
     }
-    const std::vector<int64_t> num_floats(layout_.num_ranks, num_columns * *num_served);
-    std::vector<void*> floats;
-    TF_RETURN_IF_ERROR(reply->AllocateUncoded(kHeaderWords, wire_type_, num_floats, &floats));
+    std::vector<Word*> next;
+    TF_RETURN_IF_ERROR(reply->AllocateWords(
+        kHeaderWords, std::vector<int64_t>(layout_.num_ranks, num_words), &next));
     for (Word* block : reply->Blocks()) {
       WriteStatus(Status::Ok(), layout_.checksum, block);
       WriteBatchSize(num_samples, block);
+      WriteHasStoredRows(has_stored_rows_, block);
     }
-    std::vector<void*> next = floats;
     for (int p = 0; p < rows.size(); ++p) {
       const float* from = rows[p].flat<float>().data();
+      const FloatType type = types[static_cast<size_t>(p)];
       const int64_t n = *num_served * layout_.slice(parts[static_cast<size_t>(p)]).num_columns;
-      for (void*& each : next) {
-        each = std::copy_n(from, n, static_cast<float*>(each));
+      for (Word*& each : next) {
+        EncodeFloats(type, from, n, each);
         from += n;
+        each += FloatWords(type, n);
       }
     }
-    reply->EncodeFloats(kHeaderWords, wire_type_, num_floats, floats);
     return absl::OkStatus();
   }
+
+  bool has_stored_rows_ = true;
 };
 
 REGISTER_KERNEL_BUILDER(Name("KerasSparseServeSamples").Device(tf::DEVICE_CPU), ServeSamplesOp);

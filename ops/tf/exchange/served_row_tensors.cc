@@ -14,7 +14,12 @@ absl::Status LocalSlices::Check(const ExchangeLayout& layout, const TableList& h
   }
   for (size_t p = 0; p < num_parts; ++p) {
     tables.push_back(handles[p]);
-    const int64_t num_columns = layout.slice(layout.own_parts()[p]).num_columns;
+    const ExchangeLayout::Part& part = layout.own_parts()[p];
+    const int64_t num_columns = layout.slice(part).num_columns;
+    if (handles[p]->options().types.row != layout.tables[part.table].row_type) {
+      return InvalidInput(absl::StrCat("`row_dtypes` must be those of the tables. Received: ",
+                                       "another one for table '", handles[p]->name(), "'"));
+    }
     if (handles[p]->dim() == num_columns) continue;
     return InvalidInput(absl::StrCat(
         "`handles` must be the tables of the layout's own parts. Received: table '",
@@ -66,20 +71,26 @@ Status MakeReply(const ExchangeLayout& layout, FloatType wire_type, const Gather
         "every rank must make the layer with the same combiners. Received: bags of a table "
         "without a combiner on this rank");
   }
-  std::vector<int64_t> num_floats;
-  for (size_t r = 0; r < layout.num_ranks; ++r) num_floats.push_back(served.num_floats(r));
-  std::vector<void*> floats;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      FromTf(blocks->AllocateFloats(kHeaderWords, wire_type, num_floats, &floats)));
-  KERAS_SPARSE_RETURN_IF_ERROR(place->WriteHeaders(layout, blocks->Blocks()));
+  std::vector<int64_t> num_words;
+  std::vector<int64_t> gradient_words;  // which may be more
   for (size_t r = 0; r < layout.num_ranks; ++r) {
-    const int64_t bytes = FloatBytes(wire_type) * num_floats[r];
-    const int64_t padding = 4 * FloatWords(wire_type, num_floats[r]) - bytes;
-    if (padding == 0) continue;
-    KERAS_SPARSE_RETURN_IF_ERROR(place->Clear(static_cast<char*>(floats[r]) + bytes, padding));
+    num_words.push_back(served.num_words(r, wire_type));
+    gradient_words.push_back(kHeaderWords + FloatWords(wire_type, served.num_floats(r)));
   }
-  return place->Lookup(
-      served.Lookups(parts.tables, ids.id_pointers(), floats, wire_type, versions, num_updates));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, gradient_words));
+  std::vector<Word*> words;
+  KERAS_SPARSE_RETURN_IF_ERROR(FromTf(blocks->AllocateWords(kHeaderWords, num_words, &words)));
+  KERAS_SPARSE_RETURN_IF_ERROR(place->WriteHeaders(layout, blocks->Blocks()));
+  const std::vector<LookupRequest> lookups =
+      served.Lookups(parts.tables, ids.id_pointers(), words, wire_type, versions, num_updates);
+  for (const LookupRequest& each : lookups) {
+    const int64_t num_floats = each.bags.num_bags * each.table->dim();
+    const int64_t bytes = FloatBytes(each.rows.type) * num_floats;
+    const int64_t padding = 4 * FloatWords(each.rows.type, num_floats) - bytes;
+    if (padding == 0) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(place->Clear(static_cast<char*>(each.rows.data) + bytes, padding));
+  }
+  return place->Lookup(lookups);
 }
 
 }  // namespace keras_sparse

@@ -25,6 +25,7 @@ ON_SEVERAL = [
     "prefetch_lookups",
     "prefetch_staleness",
     "regularizer",
+    "row_dtype",
     "row_limit",
     "saved_model",
     "table_parts",

@@ -21,6 +21,7 @@ class Draw {
     table.dim = step_ * (1 + Below(20 / step_));
     table.by_rows = Below(3) == 0;
     table.max_entries = Below(2) == 0 ? 1 : 1 + Below(4);
+    table.row_type = kFloatTypes[Below(3)];
     std::vector<int64_t> ranks = Range(0, num_ranks);
     std::shuffle(ranks.begin(), ranks.end(), random_);
     const int64_t num_slices = 1 + Below(std::min(num_ranks, table.dim / step_));

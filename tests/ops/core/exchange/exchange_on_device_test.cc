@@ -26,12 +26,42 @@ struct Twins {
   }
 };
 
+// Replies of random rows and sums, in the CPU's memory and in the GPU's.
+struct TwinReplies {
+  std::vector<std::vector<Word>> words;
+  std::vector<DeviceArray<Word>> on_device;
+  Columns columns;
+  Columns device_columns;
+
+  TwinReplies(const ResponseRows& rows, FloatType wire_type, uint64_t seed, Device* device) {
+    for (const int64_t n : rows.ReplyWords(wire_type)) words.emplace_back(static_cast<size_t>(n));
+    columns = rows.ReplyColumns(VoidPointers(&words), wire_type);
+    for (size_t t = 0; t < columns.size(); ++t) {
+      for (const ResponseColumns& each : columns[t]) {
+        for (size_t r = 0; r < each.runs.size(); ++r) {
+          const ResponseRun& run = each.runs[r];
+          const bool is_last = r + 1 == each.runs.size();
+          const int64_t end = is_last ? rows.num_rows(t) : each.runs[r + 1].first_row;
+          const int64_t n = (end - run.first_row) * each.num_columns;
+          WriteFloats(run.type, RandomFloats(n, ++seed).data(), n, run.data);
+        }
+      }
+    }
+    std::vector<void*> blocks;
+    for (const auto& block : words) {
+      on_device.push_back(OnDevice(device, block));
+      blocks.push_back(on_device.back().data());
+    }
+    device_columns = rows.ReplyColumns(blocks, wire_type);
+  }
+};
+
 // One rank's inputs and the replies to them.
 class ExchangeOnDevice {
  public:
   ExchangeOnDevice(const std::vector<PlacedTable>& tables, int64_t num_ranks,
                    const std::vector<Ids>& inputs, FloatType type, uint64_t seed)
-      : rank_(tables, num_ranks, 0),
+      : rank_(tables, num_ranks, 0, type),
         inputs_(MakeInputs(&rank_, inputs)),
         rows_(rank_.layout(), rank_.reply_rows().data()),
         type_(type),
@@ -40,9 +70,7 @@ class ExchangeOnDevice {
 
   // Outputs in both types, with nothing between the rows and with something.
   void CheckCombineRows() {
-    Twins replies(rows_.num_floats(), type_, seed_, device_.get());
-    const Columns columns = rows_.Columns(Pointers(&replies.floats));
-    const Columns on_device = rows_.Columns(replies.blocks(), type_);
+    const TwinReplies replies(rows_, type_, seed_, device_.get());
     for (const auto& [type, gap] :
          {std::pair(type_, int64_t{3}), std::pair(FloatType::kFloat32, int64_t{0})}) {
       std::vector<Bytes> expected;
@@ -59,15 +87,15 @@ class ExchangeOnDevice {
       for (size_t i = 0; i < inputs_.size(); ++i) {
         rows.emplace_back(expected[i].data(), Dim(inputs_[i]) + gap, type);
       }
-      CombineRows(rank_.layout(), columns, inputs_, rows, Inline());
-      EXPECT_TRUE(IsOk(
-          cuda_impl::CombineRows(rank_.layout(), on_device, inputs_, device_rows, device_.get())));
+      CombineRows(rank_.layout(), replies.columns, inputs_, rows, Inline());
+      EXPECT_TRUE(IsOk(cuda_impl::CombineRows(rank_.layout(), replies.device_columns, inputs_,
+                                              device_rows, device_.get())));
       for (size_t i = 0; i < inputs_.size(); ++i) EXPECT_EQ(Values(outputs[i]), expected[i]);
     }
   }
 
   void CheckWeightsGradient() {
-    Twins replies(rows_.num_floats(), type_, seed_ + 20, device_.get());
+    const TwinReplies replies(rows_, type_, seed_ + 20, device_.get());
     Gradients gradients(this);
     std::vector<CombinedInput> weighted;
     std::vector<GradientRows> grads, device_grads;
@@ -83,11 +111,11 @@ class ExchangeOnDevice {
       outputs.push_back(OnDevice(device_.get(), expected.back()));
       device_outputs.push_back(outputs.back().data());
     }
-    CombineWeightsGradient(rank_.layout(), rows_.Columns(Pointers(&replies.floats)), weighted,
-                           grads, Pointers(&expected), Inline());
-    EXPECT_TRUE(IsOk(
-        cuda_impl::CombineWeightsGradient(rank_.layout(), rows_.Columns(replies.blocks(), type_),
-                                          weighted, device_grads, device_outputs, device_.get())));
+    CombineWeightsGradient(rank_.layout(), replies.columns, weighted, grads, Pointers(&expected),
+                           Inline());
+    EXPECT_TRUE(
+        IsOk(cuda_impl::CombineWeightsGradient(rank_.layout(), replies.device_columns, weighted,
+                                               device_grads, device_outputs, device_.get())));
     for (size_t i = 0; i < weighted.size(); ++i)
       EXPECT_EQ(Bits(Values(outputs[i])), Bits(expected[i]));
   }
@@ -97,10 +125,11 @@ class ExchangeOnDevice {
     Twins expected(rows_.num_floats(), type_, seed_, device_.get());
     Twins returned(rows_.num_floats(), type_, seed_ + 1, device_.get());
     ReturnGradients(rank_.layout(), rows_, inputs_, gradients.rows, 0.3f,
-                    rows_.Columns(Pointers(&expected.floats)), Inline());
-    EXPECT_TRUE(
-        IsOk(cuda_impl::ReturnGradients(rank_.layout(), rows_, inputs_, gradients.device_rows, 0.3f,
-                                        rows_.Columns(returned.blocks(), type_), device_.get())));
+                    rows_.GradientColumns(VoidPointers(&expected.floats), FloatType::kFloat32),
+                    Inline());
+    EXPECT_TRUE(IsOk(cuda_impl::ReturnGradients(
+        rank_.layout(), rows_, inputs_, gradients.device_rows, 0.3f,
+        rows_.GradientColumns(returned.blocks(), type_), device_.get())));
     for (size_t r = 0; r < expected.floats.size(); ++r) {
       EXPECT_EQ(Values(returned.on_device[r]), Placed(type_, expected.floats[r], 1, 0, 1));
     }

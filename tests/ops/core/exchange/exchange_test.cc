@@ -23,22 +23,21 @@ struct Step {
   std::vector<std::unique_ptr<Rank>> ranks;
   std::vector<Floats> outputs;    // of each rank's inputs
   std::vector<Floats> gradients;  // of each rank's parts
-  int64_t reply_floats = 0;
 
   Step(const std::vector<PlacedTable>& tables, const std::vector<std::vector<Ids>>& inputs,
-       const std::vector<Floats>& output_grads, float scale, Executor* executor) {
+       const std::vector<Floats>& output_grads, float scale, FloatType wire_type,
+       Executor* executor) {
     const auto num_ranks = static_cast<int64_t>(inputs.size());
     std::vector<Blocks> requests(inputs.size());
     for (int64_t r = 0; r < num_ranks; ++r) {
       const auto at = static_cast<size_t>(r);
-      ranks.push_back(std::make_unique<Rank>(tables, num_ranks, r));
+      ranks.push_back(std::make_unique<Rank>(tables, num_ranks, r, wire_type));
       EXPECT_TRUE(IsOk(ranks[at]->Request(inputs[at], executor, &requests[at])));
     }
     requests = Exchange(requests);
-    std::vector<Floats> replies(inputs.size());
+    std::vector<Blocks> replies(inputs.size());
     for (size_t r = 0; r < inputs.size(); ++r) {
       EXPECT_TRUE(IsOk(ranks[r]->Serve(requests[r], executor, &replies[r])));
-      for (const auto& reply : replies[r]) reply_floats += static_cast<int64_t>(reply.size());
     }
     replies = Exchange(replies);
     std::vector<Floats> returned;
@@ -157,7 +156,7 @@ std::vector<float> ElementRow(int64_t key, int64_t dim) {
 
 void ExpectLikeOneRank(const std::vector<PlacedTable>& tables,
                        const std::vector<std::vector<Ids>>& inputs, uint64_t seed,
-                       Executor* executor) {
+                       FloatType wire_type, Executor* executor) {
   std::vector<Floats> output_grads(inputs.size());
   for (size_t r = 0; r < inputs.size(); ++r) {
     for (const Ids& ids : inputs[r]) {
@@ -165,7 +164,7 @@ void ExpectLikeOneRank(const std::vector<PlacedTable>& tables,
       output_grads[r].push_back(RandomFloats(floats, ++seed));
     }
   }
-  const Step step(tables, inputs, output_grads, 0.25f, executor);
+  const Step step(tables, inputs, output_grads, 0.25f, wire_type, executor);
   for (size_t r = 0; r < inputs.size(); ++r) {
     for (size_t i = 0; i < inputs[r].size(); ++i) {
       const Ids& ids = inputs[r][i];
@@ -201,7 +200,9 @@ TEST(Exchange, IsALookupOnAnyRanksAndPlacements) {
     const int64_t num_ranks = 1 + draw.Below(4);
     const std::vector<PlacedTable> tables = draw.Tables(1 + seed % 4, num_ranks);
     const std::vector<std::vector<Ids>> inputs = draw.Inputs(tables, num_ranks, seed);
-    ExpectLikeOneRank(tables, inputs, seed, seed % 2 == 0 ? &threads : Inline());
+    // Sums of a few elements are below 2^11, and as exact in float16 as rows are in all types.
+    const FloatType wire_type = seed % 3 == 0 ? FloatType::kFloat16 : FloatType::kFloat32;
+    ExpectLikeOneRank(tables, inputs, seed, wire_type, seed % 2 == 0 ? &threads : Inline());
     if (HasFatalFailure()) return;
   }
 }
@@ -215,7 +216,48 @@ TEST(Exchange, AsksForEachIdOnce) {
   EXPECT_EQ(blocks[0].size(), 8u);
   const std::vector<Word> sent(blocks[1].begin() + kHeaderWords, blocks[1].end());
   EXPECT_EQ(sent, (std::vector<Word>{2, 2, 0, 0, 7, 0, 3, 0}));
-  EXPECT_EQ(rank.reply_rows(), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(rank.reply_rows(), (std::vector<int64_t>{0, 2, 0, 2}));
+}
+
+// The words that rank 1 sends rank 0 for an input of a table of 3 columns on rank 1.
+std::vector<Word> Reply(FloatType row_type, FloatType wire_type, const Ids& ids) {
+  const std::vector<PlacedTable> tables = {{100, 3, {1}, {3}, false, false, 1, row_type}};
+  Rank asking(tables, 2, 0, wire_type);
+  Rank serving(tables, 2, 1, wire_type);
+  std::vector<Blocks> requests(2);
+  EXPECT_TRUE(IsOk(asking.Request({ids}, Inline(), &requests[0])));
+  EXPECT_TRUE(IsOk(serving.Request({{0, {}, Combiner::kNone, {}, {}}}, Inline(), &requests[1])));
+  Blocks replies;
+  EXPECT_TRUE(IsOk(serving.Serve(Exchange(requests)[1], Inline(), &replies)));
+  return replies[0];
+}
+
+TEST(Exchange, SendsRowsOf16BitsAsTheyAreStored) {
+  const Ids one = {0, {5}, Combiner::kNone, {}, {}};
+  std::vector<float> row = ElementRow(5, 3);
+  for (const FloatType row_type : {FloatType::kBFloat16, FloatType::kFloat16}) {
+    std::vector<Word> expected(2, -1);
+    WriteFloats(row_type, row.data(), 3, expected.data());
+    for (const FloatType wire_type : kFloatTypes) {
+      EXPECT_EQ(Reply(row_type, wire_type, one), expected);
+    }
+  }
+  EXPECT_EQ(Reply(FloatType::kFloat32, FloatType::kFloat16, one).size(), 2u);
+  EXPECT_EQ(Reply(FloatType::kFloat32, FloatType::kFloat32, one).size(), 3u);
+}
+
+TEST(Exchange, SendsSumsOfRowsOf16BitsInTheTypeOfTheWire) {
+  const Ids bag = {0, {5, 6, 8, 9, 10}, Combiner::kSum, {0, 5}, {}};
+  std::vector<float> sum(3, 0.0f);
+  for (const int64_t id : bag.ids) {
+    const std::vector<float> row = ElementRow(id, 3);
+    for (size_t c = 0; c < 3; ++c) sum[c] += row[c];
+  }
+  for (const FloatType wire_type : kFloatTypes) {
+    std::vector<Word> expected(wire_type == FloatType::kFloat32 ? 3 : 2, -1);
+    WriteFloats(wire_type, sum.data(), 3, expected.data());
+    EXPECT_EQ(Reply(FloatType::kBFloat16, wire_type, bag), expected);
+  }
 }
 
 TEST(Exchange, AsksForSumsOfBagsWhereThatIsLess) {
@@ -243,7 +285,7 @@ TEST(Exchange, AnErrorOfOneRankReachesAll) {
   WriteStatus(status, rank.layout().checksum, error.data());
   std::vector<Word> fine(kHeaderWords);
   WriteStatus(Status::Ok(), rank.layout().checksum, fine.data());
-  Floats replies;
+  Blocks replies;
   EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "[rank 1 of 2] id must be in [0, 10)",
                         Rank(tables, 2, 0).Serve({fine, error}, Inline(), &replies)));
 }
@@ -254,6 +296,8 @@ TEST(Exchange, TellsExchangesOfEqualTablesApart) {
   EXPECT_EQ(Layout(tables, 2, 1).checksum, checksum);
   EXPECT_NE(Layout(tables, 2, 1, "another").checksum, checksum);
   EXPECT_NE(Layout(tables, 2, 1, "exchange", "another").checksum, checksum);
+  const PlacedTable packed = {10, 4, {1}, {4}, false, false, 1, FloatType::kBFloat16};
+  EXPECT_NE(Layout({packed}, 2, 1).checksum, checksum);
 }
 
 TEST(Exchange, RefusesAnotherRanksLayoutAndMalformedBlocks) {
@@ -262,7 +306,7 @@ TEST(Exchange, RefusesAnotherRanksLayoutAndMalformedBlocks) {
   Blocks blocks;
   ASSERT_TRUE(IsOk(rank.Request({{0, {3, 4}, Combiner::kNone, {}, {}}}, Inline(), &blocks)));
   const std::vector<Word> good = blocks[0];
-  Floats replies;
+  Blocks replies;
   ASSERT_TRUE(IsOk(rank.Serve({good, good}, Inline(), &replies)));
 
   std::vector<Word> other = good;

@@ -19,6 +19,19 @@ inline float Element(int64_t key, int64_t column) {
   return static_cast<float>((key * 31 + column * 7) % 64 - 20);
 }
 
+template <typename T>
+std::vector<T*> Pointers(std::vector<std::vector<T>>* blocks) {
+  std::vector<T*> pointers;
+  for (auto& block : *blocks) pointers.push_back(block.data());
+  return pointers;
+}
+
+template <typename T>
+std::vector<void*> VoidPointers(std::vector<std::vector<T>>* blocks) {
+  const std::vector<T*> pointers = Pointers(blocks);
+  return {pointers.begin(), pointers.end()};
+}
+
 // The ids of one input on one rank. Owned, unlike RequestInput.
 struct Ids {
   size_t table = 0;
@@ -43,8 +56,8 @@ struct Ids {
 class Rank {
  public:
   Rank(const std::vector<PlacedTable>& tables, int64_t num_ranks, int64_t rank,
-       int64_t num_keys = 64)
-      : layout_(Layout(tables, num_ranks, rank)) {
+       FloatType wire_type = FloatType::kFloat32, int64_t num_keys = 64)
+      : layout_(Layout(tables, num_ranks, rank)), wire_type_(wire_type) {
     for (const ExchangeLayout::Part& part : layout_.own_parts()) {
       OpenPart(tables[part.table], layout_.slice(part), num_ranks, num_keys);
     }
@@ -60,8 +73,8 @@ class Rank {
   Status Request(const std::vector<Ids>& inputs, Executor* executor,
                  std::vector<std::vector<Word>>* blocks);
   Status Serve(const std::vector<std::vector<Word>>& blocks, Executor* executor,
-               std::vector<std::vector<float>>* replies);
-  std::vector<std::vector<float>> Combine(std::vector<std::vector<float>> replies,
+               std::vector<std::vector<Word>>* replies);
+  std::vector<std::vector<float>> Combine(std::vector<std::vector<Word>> replies,
                                           Executor* executor);
   std::vector<std::vector<float>> Return(const std::vector<std::vector<float>>& output_grads,
                                          float scale, Executor* executor);
@@ -79,6 +92,7 @@ class Rank {
                 int64_t num_keys);
 
   ExchangeLayout layout_;
+  FloatType wire_type_;
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
   std::vector<Ids> inputs_;
   std::vector<std::vector<uint32_t>> positions_;
@@ -96,6 +110,7 @@ inline void Rank::OpenPart(const PlacedTable& table, const ExchangedSlice& slice
   TableOptions options;
   options.output_dim = slice.num_columns;
   options.out_of_range_is_zero = table.out_of_range_is_zero;
+  options.types.row = table.row_type;
   const bool is_static = table.input_dim >= 0;
   if (is_static) {
     options.input_dim = table.by_rows ? (table.input_dim - slice.rank - 1 + num_ranks) / num_ranks
@@ -122,7 +137,7 @@ inline Status Rank::Request(const std::vector<Ids>& inputs, Executor* executor,
   for (const Ids& ids : inputs_) requests.push_back(ids.request());
   std::unique_ptr<RowRequest> request;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      RowRequest::Create(layout_, requests, FloatType::kFloat32, executor, &request));
+      RowRequest::Create(layout_, requests, wire_type_, executor, &request));
   RowRequest::Result result;
   for (size_t r = 0; r < layout_.num_ranks; ++r) {
     blocks->emplace_back(static_cast<size_t>(request->num_words(r)));
@@ -140,14 +155,20 @@ inline Status Rank::Request(const std::vector<Ids>& inputs, Executor* executor,
     result.inputs.push_back({positions_[i].data(), is_pooled ? splits_[i].data() : nullptr,
                              scales_[i].empty() ? nullptr : scales_[i].data()});
   }
-  reply_rows_.assign(layout_.tables.size() * layout_.num_ranks, -1);
+  reply_rows_.assign(2 * layout_.tables.size() * layout_.num_ranks, -1);
   result.reply_rows = reply_rows_.data();
   request->Write(result, executor);
+  const ResponseRows rows(layout_, reply_rows_.data());
+  for (size_t r = 0; r < layout_.num_ranks; ++r) {
+    EXPECT_EQ(request->num_reply_words(r), kHeaderWords + rows.ReplyWords(wire_type_)[r]);
+    EXPECT_EQ(request->num_gradient_words(r),
+              kHeaderWords + FloatWords(wire_type_, rows.num_floats()[r]));
+  }
   return Status::Ok();
 }
 
 inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor* executor,
-                          std::vector<std::vector<float>>* replies) {
+                          std::vector<std::vector<Word>>* replies) {
   received_ = blocks;
   std::vector<Block> received;
   for (const auto& block : received_) {
@@ -166,17 +187,14 @@ inline Status Rank::Serve(const std::vector<std::vector<Word>>& blocks, Executor
     tables.push_back(tables_[p].get());
     ids.push_back(served_ids_[p].data());
   }
-  std::vector<float*> floats;
   for (size_t r = 0; r < layout_.num_ranks; ++r) {
-    replies->emplace_back(static_cast<size_t>(served_->num_floats(r)));
+    replies->emplace_back(static_cast<size_t>(served_->num_words(r, wire_type_)), -1);
   }
-  for (auto& reply : *replies) floats.push_back(reply.data());
   std::vector<int64_t> versions(tables.size(), -1);
   std::vector<uint32_t> num_updates(tables.size(), 99);
-  const Status status =
-      LookupRowsToHost(served_->Lookups(tables, ids, {floats.begin(), floats.end()},
-                                        FloatType::kFloat32, &versions, &num_updates),
-                       executor);
+  const Status status = LookupRowsToHost(
+      served_->Lookups(tables, ids, Pointers(replies), wire_type_, &versions, &num_updates),
+      executor);
   for (size_t p = 0; p < tables.size(); ++p) {
     EXPECT_EQ(versions[p], VersionOf(*tables[p]));
     EXPECT_EQ(num_updates[p], 0u);
@@ -197,18 +215,13 @@ inline std::vector<CombinedInput> Rank::combined() const {
   return inputs;
 }
 
-inline std::vector<float*> Pointers(std::vector<std::vector<float>>* blocks) {
-  std::vector<float*> pointers;
-  for (auto& block : *blocks) pointers.push_back(block.data());
-  return pointers;
-}
-
-inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<float>> replies,
+inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<Word>> replies,
                                                      Executor* executor) {
   const ResponseRows rows(layout_, reply_rows_.data());
   for (size_t r = 0; r < replies.size(); ++r) {
-    EXPECT_EQ(static_cast<int64_t>(replies[r].size()), rows.num_floats()[r]);
+    EXPECT_EQ(static_cast<int64_t>(replies[r].size()), rows.ReplyWords(wire_type_)[r]);
   }
+  const auto columns = rows.ReplyColumns(VoidPointers(&replies), wire_type_);
   const std::vector<CombinedInput> inputs = combined();
   EXPECT_TRUE(IsOk(CheckInputs(layout_, rows, inputs)));
   std::vector<std::vector<float>> outputs;
@@ -218,8 +231,8 @@ inline std::vector<std::vector<float>> Rank::Combine(std::vector<std::vector<flo
                          -99.0f);
     rows_of_outputs.emplace_back(outputs.back().data());
   }
-  CombineRows(layout_, rows.Columns(Pointers(&replies)), inputs, rows_of_outputs, executor);
-  ExpectCombinedAmongOthers(rows.Columns(Pointers(&replies)), outputs, executor);
+  CombineRows(layout_, columns, inputs, rows_of_outputs, executor);
+  ExpectCombinedAmongOthers(columns, outputs, executor);
   return outputs;
 }
 
@@ -252,7 +265,7 @@ inline std::vector<std::vector<float>> Rank::Return(
     for (size_t r = 0; r < layout_.num_ranks; ++r) {
       blocks.emplace_back(static_cast<size_t>(rows.num_floats()[r]), -99.0f);
     }
-    const auto columns = rows.Columns(Pointers(&blocks));
+    const auto columns = rows.GradientColumns(VoidPointers(&blocks), FloatType::kFloat32);
     ReturnGradients(layout_, rows, inputs, grads, scale, columns, executor);
     return blocks;
   };

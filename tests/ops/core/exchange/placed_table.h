@@ -18,6 +18,7 @@ struct PlacedTable {
   bool by_rows = false;
   bool out_of_range_is_zero = false;
   int64_t max_entries = 1;
+  FloatType row_type = FloatType::kFloat32;
 };
 
 inline std::vector<int64_t> LayoutNumbers(const std::vector<PlacedTable>& tables, int64_t num_ranks,
@@ -47,9 +48,11 @@ inline ExchangeLayout Layout(const std::vector<PlacedTable>& tables, int64_t num
                              const std::string& table_name = "table") {
   std::vector<std::string> names;
   for (size_t t = 0; t < tables.size(); ++t) names.push_back(table_name + std::to_string(t));
+  std::vector<FloatType> row_types;
+  for (const PlacedTable& table : tables) row_types.push_back(table.row_type);
   ExchangeLayout layout;
-  EXPECT_TRUE(
-      IsOk(ExchangeLayout::Read(LayoutNumbers(tables, num_ranks, rank), names, exchange, &layout)));
+  EXPECT_TRUE(IsOk(ExchangeLayout::Read(LayoutNumbers(tables, num_ranks, rank), names, exchange,
+                                        row_types, &layout)));
   return layout;
 }
 

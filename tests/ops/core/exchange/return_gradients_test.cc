@@ -30,10 +30,13 @@ std::vector<std::vector<float>> Returned(const std::vector<Ids>& inputs,
   std::vector<std::vector<float>> returned(2);  // by the CPU and by the GPU
   returned[0].resize(static_cast<size_t>(rows.num_floats()[0]));
   const auto of_gpu = OnDevice(device.get(), returned[0]);
-  ReturnGradients(rank.layout(), rows, combined, grads, 0.5f, rows.Columns({returned[0].data()}),
+  const auto columns = [&rows](float* block) {
+    return rows.GradientColumns({block}, FloatType::kFloat32);
+  };
+  ReturnGradients(rank.layout(), rows, combined, grads, 0.5f, columns(returned[0].data()),
                   Inline());
   EXPECT_TRUE(IsOk(cuda_impl::ReturnGradients(rank.layout(), rows, combined, device_grads, 0.5f,
-                                              rows.Columns({of_gpu.data()}), device.get())));
+                                              columns(of_gpu.data()), device.get())));
   returned[1] = Values(of_gpu);
   std::vector<std::vector<float>> of_ids(2);
   for (size_t i = 0; i < numbers.size(); ++i) {

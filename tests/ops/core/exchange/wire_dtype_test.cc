@@ -79,10 +79,10 @@ TEST(WireDtype, TwoShareAWord) {
 
 TEST(WireDtype, RefusesOtherNames) {
   FloatType type = FloatType::kFloat32;
-  EXPECT_TRUE(IsOk(ParseWireType("bfloat16", &type)));
+  EXPECT_TRUE(IsOk(ParseFloatType("bfloat16", "wire_dtype", &type)));
   EXPECT_EQ(type, FloatType::kBFloat16);
-  EXPECT_TRUE(
-      FailsWith(StatusCode::kInvalidArgument, "wire_dtype='int8'", ParseWireType("int8", &type)));
+  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "wire_dtype='int8'",
+                        ParseFloatType("int8", "wire_dtype", &type)));
 }
 
 }  // namespace keras_sparse::wire_dtype_test

@@ -32,7 +32,8 @@ std::vector<std::vector<Ids>> Batches() {
 Parser OfLayouts() {
   const auto parse = [](const Pieces& pieces) {
     ExchangeLayout layout;
-    return ExchangeLayout::Read(Values<int64_t>(pieces[0]), {"a", "b", "c"}, "exchange", &layout);
+    return ExchangeLayout::Read(Values<int64_t>(pieces[0]), {"a", "b", "c"}, "exchange", {},
+                                &layout);
   };
   return {{{Bytes(LayoutNumbers(Tables(), 2, 1))}, {Bytes(LayoutNumbers(Tables(), 2, 0))}}, parse};
 }
@@ -70,10 +71,14 @@ Parser OfRequests() {
     inputs.push_back({Bytes(of_rank_0[1]), Bytes(of_rank_1[1])});
   }
   const auto parse = [rank](const Pieces& pieces) {
-    std::vector<std::vector<float>> replies;
+    std::vector<std::vector<Word>> replies;
     KERAS_SPARSE_RETURN_IF_ERROR(
         rank->Serve({Values<Word>(pieces[0]), Values<Word>(pieces[1])}, Inline(), &replies));
-    rank->Gather(replies, Inline());
+    std::vector<std::vector<float>> grads;
+    for (size_t r = 0; r < 2; ++r) {
+      grads.emplace_back(static_cast<size_t>(rank->served().num_floats(r)));
+    }
+    rank->Gather(grads, Inline());
     return Status::Ok();
   };
   return {inputs, parse};
