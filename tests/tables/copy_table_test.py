@@ -26,6 +26,9 @@ PART = TablePart("whole", 24, 4, 1, 2, shard=2, num_shards=3)
 TABLES = {
     "static": lambda: EmbeddingVariable(8, 2, "normal"),
     "own_initializer": lambda: EmbeddingVariable(8, 2, count_up),
+    "fewer_bits": lambda: EmbeddingVariable(
+        None, 2, "normal", row_dtype="bfloat16", slot_dtype="bfloat16"
+    ),
     "frozen": lambda: EmbeddingVariable(8, 2, trainable=False, out_of_range="zero"),
     "part": lambda: EmbeddingVariable(8, 2, part=PART),
     "dynamic": lambda: EmbeddingVariable(None, 2, "normal", max_rows=9),
@@ -148,6 +151,7 @@ def test_refuses_what_memory_may_not_hold(tmp_path, monkeypatch):
     monkeypatch.setattr(available_memory, "available_memory", lambda: 63)  # what is left
     with pytest.raises(MemoryError, match=r"room for the copy.*`get_weights`.*'embeddings' of "):
         copy.deepcopy(EmbeddingVariable(8, 2))
+    copy.deepcopy(EmbeddingVariable(8, 2, row_dtype="float16"))  # of 32 bytes
 
 
 def test_is_copied_outside_of_a_function_alone():

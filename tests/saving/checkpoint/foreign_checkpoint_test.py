@@ -137,12 +137,12 @@ def test_a_change_of_the_manifest_goes_through_no_link(foreign, tmp_path):
 def test_more_entries_than_a_segment_has_take_no_memory(foreign):
     def claim(fields):
         segment = saved_parts(fields, "segment")[0]
-        fields["tables"][0]["record_words"] = 2**50
-        segment["num_entries"] = segment["num_rows"] = 8
-        segment["alive_crc32"] = zlib.crc32(np.full(1, 255, np.uint8))
+        alive = np.full(2**16, 255, np.uint8)
+        segment["num_entries"] = segment["num_rows"] = 8 * len(alive)
+        segment["alive_crc32"] = zlib.crc32(alive)
         with h5py.File(foreign / segment["alive_file"], "a") as file:
             del file[segment["alive_path"]]
-            file[segment["alive_path"]] = np.full(1, 255, np.uint8)
+            file[segment["alive_path"]] = alive
         fields["tables"][0]["parts"] = [segment]
         name = segment["alive_file"]
         fields["file_bytes"][name] = (foreign / name).stat().st_size
@@ -150,6 +150,11 @@ def test_more_entries_than_a_segment_has_take_no_memory(foreign):
     edit_manifest(foreign, claim)
     with pytest.raises(ValueError, match="as long as its entries"):
         verify(foreign)
+
+
+def test_records_wider_than_row_and_slots_take_no_memory(foreign):
+    edit_manifest(foreign, lambda fields: fields["tables"][0].update(record_words=2**50))
+    assert_refused(foreign, "`record_words` must be those of row and slots", also_unverified=True)
 
 
 # A damaged checkpoint is a clear error and changes nothing.
