@@ -22,7 +22,7 @@ void PadWord(FloatType type, int64_t n, float* words) {
 }
 
 // Inlined here, because a call for each part would take as long as its conversion.
-inline void Decode(FloatType type, const float* from, int64_t n, float* to) {
+inline void DecodePart(FloatType type, const float* from, int64_t n, float* to) {
   switch (type) {
     case FloatType::kBFloat16:
       return DecodeRow<BFloat16Rows>(from, n, to, false);
@@ -52,7 +52,7 @@ inline void EncodePart(const float* from, int64_t n, const RandomBits& bits, uin
 
 void UnpackRecord(const RecordLayout& layout, const float* record, float* floats) {
   for (const RecordLayout::Part& part : layout.parts()) {
-    Decode(part.type, record + part.first_word, part.num_floats, floats + part.first_float);
+    DecodePart(part.type, record + part.first_word, part.num_floats, floats + part.first_float);
   }
   CopyWordsBehind(record + layout.value_words(), NumWordsBehind(layout),
                   floats + layout.record_floats());
