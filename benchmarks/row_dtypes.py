@@ -24,6 +24,7 @@ from benchmarks.report import show
 from benchmarks.tables import TITLES
 from benchmarks.timing import Peer
 
+TITLE = "Steps of tables in 16 bits"
 BASE = "float32"
 PEERS = [
     Peer(BASE, "ours", columns=timing.OURS),

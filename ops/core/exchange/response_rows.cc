@@ -6,7 +6,7 @@ namespace keras_sparse {
 namespace {
 
 // Appends a run without rows only if it is the first one, and joins runs that are one in memory.
-void Append(const ResponseRun& run, int64_t num_rows, ResponseColumns* columns) {
+void AppendRun(const ResponseRun& run, int64_t num_rows, ResponseColumns* columns) {
   if (!columns->runs.empty()) {
     const ResponseRun& last = columns->runs.back();
     const bool continues =
@@ -69,7 +69,7 @@ ResponseRows::Columns ResponseRows::GradientColumns(const std::vector<void*>& bl
   std::vector<void*> next = blocks;
   return MakeColumns([&](size_t t, size_t rank, int64_t first_row, ResponseColumns* columns) {
     auto* data = static_cast<char*>(next[rank]);
-    Append({first_row, data, type}, rows(t, rank), columns);
+    AppendRun({first_row, data, type}, rows(t, rank), columns);
     next[rank] = data + rows(t, rank) * columns->num_columns * FloatBytes(type);
   });
 }
@@ -82,9 +82,9 @@ ResponseRows::Columns ResponseRows::ReplyColumns(const std::vector<void*>& block
     const int64_t num_single = single_rows(t, rank);
     const int64_t num_sums = rows(t, rank) - num_single;
     auto* words = static_cast<Word*>(next[rank]);
-    Append({first_row, reinterpret_cast<char*>(words), format.row_type()}, num_single, columns);
+    AppendRun({first_row, reinterpret_cast<char*>(words), format.row_type()}, num_single, columns);
     words += format.RowWords(num_single);
-    Append({first_row + num_single, reinterpret_cast<char*>(words), format.sum_type()}, num_sums,
+    AppendRun({first_row + num_single, reinterpret_cast<char*>(words), format.sum_type()}, num_sums,
            columns);
     next[rank] = words + format.SumWords(num_sums);
   });
