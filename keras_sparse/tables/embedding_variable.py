@@ -120,7 +120,11 @@ class EmbeddingVariable(VariableBase):
         """Creates the table. Keras calls it when the variable receives its value."""
         with tf.init_scope():
             self.table.create(self.path)
-            self._value = make_gradient_anchor(self.table)
+            try:
+                self._value = make_gradient_anchor(self.table)
+            except Exception:
+                self.table.native = None  # so that no lookup runs without its gradient
+                raise
 
     def create_early(self):
         """Creates the table while Keras still defers the variables of a new layer."""

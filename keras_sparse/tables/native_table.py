@@ -141,7 +141,7 @@ class NativeTable:
     @property
     def rule_step(self):
         """Integer, the finished steps of the rule; `None` for a float32 table."""
-        if self.dtypes.are_float32:
+        if self.dtypes.are_float32 or self.native is None:
             return None
         with tf.init_scope():
             return int(native.export_history([self])[0].step)

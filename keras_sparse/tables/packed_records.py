@@ -26,14 +26,15 @@ class PackedRecords:
         self._layout = layout
         self._parts = []  # (dtype or None for float32, first float, first word, number of floats)
         begin, word = 0, 0
-        for number, width in enumerate((layout.width, *layout.slot_widths.values())):
-            name = dtypes.row if number == 0 else dtypes.slots
-            # A slot with one float per row is float32; of a row that is one float wide, too.
-            is_of_row = number > 0 and list(layout.slot_widths)[number - 1] in layout.row_slots
-            dtype = None if is_of_row else _DTYPES.get(name)
+        for slot, width in ((None, layout.width), *layout.slot_widths.items()):
+            # By its name, because a row may be one float wide, too.
+            is_per_row = slot in layout.row_slots
+            dtype = (
+                None if is_per_row else _DTYPES.get(dtypes.row if slot is None else dtypes.slots)
+            )
             self._parts.append((dtype, begin, word, width))
             begin += width
-            word += width if dtype is None else -(-width // _HALVES_PER_WORD)
+            word += self._num_words(dtype, width)
         self.words = word
 
     def unpack(self, records):

@@ -44,15 +44,15 @@ class RowDtypes:
         """Boolean. Whether rows and slots are both float32."""
         return self.row == self.slots == "float32"
 
-    def record_bytes(self, width, num_slots, num_row_slots=0):
+    def record_bytes(self, width, num_slots):
         """Returns the bytes of a row and its slots, each of which ends at a whole word.
 
         Args:
             width: Integer. Width of a row.
-            num_slots, num_row_slots: Integers. Slots with one float per element, and per row.
+            num_slots: Integer. Slots with one float per element.
         """
         slots = num_slots * _whole_words(width * _FLOAT_BYTES[self.slots])
-        return _whole_words(width * _FLOAT_BYTES[self.row]) + slots + num_row_slots * _WORD_BYTES
+        return _whole_words(width * _FLOAT_BYTES[self.row]) + slots
 
 
 FLOAT32 = RowDtypes()

@@ -147,7 +147,7 @@ def describe_table(table):
         "slots": table.slot_names,
         "ages": table.metadata.ages,
         "frequencies": table.metadata.frequencies,
-        **table.dtypes.saved_fields(),
+        "dtypes": None if table.dtypes.are_float32 else table.dtypes,
         "admission": None if admission is None else admission.layout(),
     }
     return f"table({', '.join(f'{name}={value}' for name, value in settings.items())})"

@@ -220,9 +220,11 @@ class TableLoader:
 
     def _go_on_counting(self):
         """Lets a table that rounds by the rule's step count on from that of a saved table."""
-        table, saved = self._table, self._saved[0].table
-        step = getattr(saved, "rule_step", None)
-        if step is None or table.dtypes.are_float32 or _rule(saved) != _rule(table):
+        table = self._table
+        steps = [int(each.step) for each in self._histories]
+        steps += [each.table.rule_step for each in self._saved if each.history is None]
+        step = max((each for each in steps if each is not None), default=None)
+        if step is None or table.dtypes.are_float32 or not self._same_slots:
             return
         with tf.init_scope():
             (history,) = native.export_history([table])
@@ -311,10 +313,6 @@ def _describe(table):
 
 def _types(table):
     return table.dtypes.row, table.dtypes.slots
-
-
-def _rule(table):
-    return table.rule, tuple(table.slot_names)
 
 
 def _place(part):

@@ -16,8 +16,11 @@ namespace keras_sparse {
 // on no thread, tier or device, and a table that is cut into parts is rounded as the whole table.
 struct Rounding {
   bool is_random = false;  // else to the nearest
-  uint64_t step = 0;
-  InitialPart part;  // of the whole table, with its seed
+  uint64_t step = 0;       // finished steps of the rule; see OfCatchUp
+  InitialPart part;        // of the whole table, with its seed
+
+  // Returns the rounding of a change between two steps, whose random bits no step uses.
+  Rounding OfCatchUp() const { return {is_random, step | uint64_t{1} << 63, part}; }
 
   KERAS_SPARSE_HOST_DEVICE RandomBits Of(int64_t key) const {
     const uint64_t seed = uint64_t{part.seed.words[1]} << 32 | part.seed.words[0];
@@ -35,10 +38,6 @@ static_assert(kMaxOutputDim == int64_t{1} << 24);
 
 // Converts a record to a float record, which represents the same numbers.
 void UnpackRecord(const RecordLayout& layout, const float* record, float* floats);
-//   row  (dim)
-inline void UnpackRow(const RecordLayout& layout, const float* record, float* row) {
-  ReadFloats(layout.types().row, record, layout.dim(), row);
-}
 
 // Stores a float record, and rounds its row and slots.
 void PackRecord(const RecordLayout& layout, const float* floats, const Rounding& rounding,

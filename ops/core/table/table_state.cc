@@ -65,7 +65,7 @@ Status TableState::BeginChange(Executor* executor) {
   }
   if (!is_unfinished) return Status::Ok();
   CountChange();  // rows may move even if the change is rejected
-  KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(rounding(), &tiers, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(rule_state.BoundHistory(rounding().OfCatchUp(), &tiers, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.DemoteExcess(executor));
   KERAS_SPARSE_RETURN_IF_ERROR(tiers.CheckMemory());
   is_unfinished = false;
@@ -77,7 +77,7 @@ Status TableState::BeginChange(Executor* executor) {
 // memory.
 void TableState::FinishChange(Executor* executor) {
   tiers.SeeFirstTierBytes();
-  const Status bounded = rule_state.BoundHistory(rounding(), &tiers, executor);
+  const Status bounded = rule_state.BoundHistory(rounding().OfCatchUp(), &tiers, executor);
   const Status demoted = tiers.DemoteExcess(executor);
   is_unfinished = !bounded.ok() || !demoted.ok() || !tiers.CheckMemory().ok();
 }

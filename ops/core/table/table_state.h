@@ -51,7 +51,7 @@ struct TableState {
   const RecordLayout& layout() const { return rule_state.layout(); }
   // Returns how a change that begins now rounds the records that it stores.
   Rounding rounding() const {
-    return {options.rounds_randomly, static_cast<uint64_t>(rule().step()),
+    return {options.rounds_randomly && layout().is_packed(), static_cast<uint64_t>(rule().step()),
             gate.initializer().rows().part};
   }
   // Returns the finest partition of an update, in bits.
