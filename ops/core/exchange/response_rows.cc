@@ -85,7 +85,7 @@ ResponseRows::Columns ResponseRows::ReplyColumns(const std::vector<void*>& block
     AppendRun({first_row, reinterpret_cast<char*>(words), format.row_type()}, num_single, columns);
     words += format.RowWords(num_single);
     AppendRun({first_row + num_single, reinterpret_cast<char*>(words), format.sum_type()}, num_sums,
-           columns);
+              columns);
     next[rank] = words + format.SumWords(num_sums);
   });
 }
