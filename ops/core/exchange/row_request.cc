@@ -82,8 +82,8 @@ Status RowRequest::Create(const ExchangeLayout& layout, const std::vector<Reques
                         });
   for (const auto words_of :
        {&RowRequest::num_words, &RowRequest::num_reply_words, &RowRequest::num_gradient_words}) {
-    std::vector<int64_t> words;
-    for (size_t r = 0; r < layout.num_ranks; ++r) words.push_back((*result.*words_of)(r));
+    std::vector<int64_t> words(layout.num_ranks);
+    for (size_t r = 0; r < layout.num_ranks; ++r) words[r] = (*result.*words_of)(r);
     KERAS_SPARSE_RETURN_IF_ERROR(CheckNumWords(layout, words));
   }
   *request = std::move(result);
