@@ -35,7 +35,9 @@ PLACES = [
     mode=[None, "exact", "stale"],
 )
 def test_trains_the_bits_of_one_rank(options, optimizer, dtypes, rounding, wire_dtype, mode):
-    dtypes = {"row_dtype": dtypes[0], "slot_dtype": dtypes[1], "rounding": rounding}
+    # Adam's slots in 16 bits refuse to be rounded to the nearest.
+    slot_dtype = dtypes[1] if rounding == "stochastic" else "float32"
+    dtypes = {"row_dtype": dtypes[0], "slot_dtype": slot_dtype, "rounding": rounding}
     spread = PackedOnRanks(optimizer, dtypes, mode, wire_dtype=wire_dtype, **options)
     spread.train(0, NUM_STEPS)
     expected, outputs = packed_on_one_rank(optimizer, dtypes, NUM_STEPS)
