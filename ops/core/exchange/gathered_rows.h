@@ -52,8 +52,7 @@ class GatheredRows {
   //   tables       one per own part
   //   ids          one per own part, as WriteIds returns them
   //   replies      (num_ranks) the words of each rank's reply: part by part, see ReplyFormat. An
-  //   odd
-  //                number of 16-bit floats leaves the end of its last word as it was
+  //                odd number of 16-bit floats leaves the end of its last word as it was
   //   versions     if not null: receives the version of each table that was read
   //   num_updates  if not null: receives the number of updates of each table
   std::vector<LookupRequest> Lookups(const std::vector<EmbeddingTable*>& tables,

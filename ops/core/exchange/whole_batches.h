@@ -18,7 +18,7 @@ namespace keras_sparse {
 
 // Checks a rank's own batch; an error is sent in place of rows. Returns InvalidArgument unless all
 // inputs have the same number of samples; ResourceExhausted for more words than a rank may send or
-// receive: as if all rows had the wire's type, which is as wide as theirs.
+// receive: as if all rows had the wire's type, which is at least as wide as theirs.
 //   num_samples  one per part of the rank
 Status CheckOwnBatch(const ExchangeLayout& layout, const std::vector<int64_t>& num_samples,
                      FloatType wire_type);

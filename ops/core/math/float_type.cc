@@ -67,19 +67,6 @@ void Encode(const float* floats, int64_t n, char* halves) {
 }
 
 template <typename Half>
-void EncodeRandomly(const float* floats, int64_t n, const RandomBits& bits, uint32_t first,
-                    uint16_t* halves) {
-  int64_t i = 0;
-  const int64_t end = first % RandomBits::kBlock == 0 ? n : 0;
-  for (; i + RandomBits::kBlock <= end; i += RandomBits::kBlock) {
-    EncodeBlockRandomly<Half>(floats + i, bits, first + static_cast<uint32_t>(i), halves + i);
-  }
-  for (; i < n; ++i) {
-    halves[i] = Half::EncodeRandomly(floats[i], bits.At(first + static_cast<uint32_t>(i)));
-  }
-}
-
-template <typename Half>
 void Decode(const char* halves, int64_t n, float* floats) {
   for (int64_t i = Vectors<Half>::DecodeSome(halves, n, floats); i < n; ++i) {
     uint16_t half;

@@ -96,6 +96,20 @@ inline void EncodeBlockRandomly(const float* floats, const RandomBits& bits, uin
   std::memcpy(halves + kLanes, &high, sizeof(high));
 }
 
+// Rounds n floats: EncodeRandomly of each. Element i of `floats` is element `first + i` of `bits`.
+template <typename Half>
+inline void EncodeRandomly(const float* floats, int64_t n, const RandomBits& bits, uint32_t first,
+                           uint16_t* halves) {
+  int64_t i = 0;
+  const int64_t end = first % RandomBits::kBlock == 0 ? n : 0;
+  for (; i + RandomBits::kBlock <= end; i += RandomBits::kBlock) {
+    EncodeBlockRandomly<Half>(floats + i, bits, first + static_cast<uint32_t>(i), halves + i);
+  }
+  for (; i < n; ++i) {
+    halves[i] = Half::EncodeRandomly(floats[i], bits.At(first + static_cast<uint32_t>(i)));
+  }
+}
+
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_MATH_HALF_VECTORS_H_

@@ -33,21 +33,6 @@ inline void DecodePart(FloatType type, const float* from, int64_t n, float* to) 
   }
 }
 
-template <typename Half>
-inline void EncodePart(const float* from, int64_t n, const RandomBits& bits, uint32_t first,
-                       FloatType type, float* to) {
-  auto* halves = reinterpret_cast<uint16_t*>(to);
-  int64_t i = 0;
-  if (first % RandomBits::kBlock == 0) {
-    for (; i + RandomBits::kBlock <= n; i += RandomBits::kBlock) {
-      EncodeBlockRandomly<Half>(from + i, bits, first + static_cast<uint32_t>(i), halves + i);
-    }
-  }
-  if (i < n) {
-    WriteFloatsRandomly(type, from + i, n - i, bits, first + static_cast<uint32_t>(i), halves + i);
-  }
-}
-
 }  // namespace
 
 void UnpackRecord(const RecordLayout& layout, const float* record, float* floats) {
@@ -71,9 +56,9 @@ void PackRecord(const RecordLayout& layout, const float* floats, const Rounding&
     } else if (!rounding.is_random) {
       WriteFloats(part.type, from, part.num_floats, to);
     } else if (part.type == FloatType::kBFloat16) {
-      EncodePart<BFloat16>(from, part.num_floats, bits, first, part.type, to);
+      EncodeRandomly<BFloat16>(from, part.num_floats, bits, first, reinterpret_cast<uint16_t*>(to));
     } else {
-      EncodePart<Float16>(from, part.num_floats, bits, first, part.type, to);
+      EncodeRandomly<Float16>(from, part.num_floats, bits, first, reinterpret_cast<uint16_t*>(to));
     }
     PadWord(part.type, part.num_floats, to);
   }
