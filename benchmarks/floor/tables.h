@@ -31,7 +31,8 @@ struct Table {
 struct Group {
   std::vector<Table> tables;
   int dim = 0;
-  int stride = 0;  // floats in a record
+  int stride = 0;  // a record's bytes, in floats
+  bool is_bfloat16 = false;
   int64_t output_stride = 0;  // floats from one row of an output, or gradient, to the next
 };
 

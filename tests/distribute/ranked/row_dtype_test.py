@@ -156,9 +156,12 @@ def test_rows_of_16_bits_travel_in_as_many_bytes(wire_dtype, row_share, monkeypa
 @pytest.mark.skipif(ksd.size() == 1, reason="one rank asks no other")
 def test_other_dtypes_on_one_rank_are_an_error_on_all():
     row_dtype = "bfloat16" if ksd.rank() == 0 else "float16"
-    layer = DistributedEmbedding(Embedding(9, 2, row_dtype=row_dtype), row_slice_threshold=1)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="every rank must make the same"):
-        layer(np.arange(9))
+    planned = DistributedEmbedding(Embedding(9, 2, row_dtype=row_dtype), row_slice_threshold=1)
+    of_sok = All2AllDenseEmbedding(9, 2, 1, 1, row_dtype=row_dtype)
+    named = "row_dtype='bfloat16' of table '.*' on rank 0, row_dtype='float16' on rank 1"
+    for layer, ids in [(planned, np.arange(9)), (of_sok, np.zeros((9, 1, 1), np.int64))]:
+        with pytest.raises(RuntimeError, match=named):
+            layer(ids)
 
 
 # Records that are joined from columns have made their missed steps, and are rounded once more.
