@@ -1,0 +1,29 @@
+"""Tells `python -m keras_sparse launch` how far a rank is.
+
+A report is a line of the rank's output, which reaches the launcher from every host. The launcher
+shows the lines around it, and not the report.
+"""
+
+import json
+import os
+
+# The launcher sets it for the ranks that it starts.
+IS_LAUNCHED = "KERAS_SPARSE_LAUNCHED"
+
+MARK = "::keras_sparse::"
+
+# The exit status of a rank that saved its state after a signal, and of the launcher then: "try
+# again later" (EX_TEMPFAIL of sysexits.h).
+TRY_AGAIN = 75
+
+
+def report(event, **facts):
+    """Reports an event of this rank to the launcher. Does nothing without a launcher.
+
+    Args:
+        event: String: `"started"`, `"alive"`, `"resumed"`, `"step"`, `"saved"` or `"stopped"`.
+        facts: Values that JSON can hold, such as `step=100`.
+    """
+    if os.environ.get(IS_LAUNCHED):
+        line = f"{MARK}{json.dumps({'event': event, **facts})}\n"
+        os.write(1, line.encode())  # one call, so that no other line of this process splits it
