@@ -8,7 +8,12 @@ if sys.argv[:1] == ["-m"] and " -m keras_sparse " in f" {' '.join(sys.orig_argv)
     from keras_sparse.commands.parser import import_quietly
     from keras_sparse.commands.parser import parse
 
-    parse()
+    options = parse()
+    if options.module == "keras_sparse.commands.launch_command":
+        # It lasts as long as a training, and leaves TensorFlow's memory to the ranks.
+        from keras_sparse.commands.run_command import run_command
+
+        sys.exit(run_command(options))
     import_quietly("tensorflow")
 
 # First: others import names that another version of Keras may not have.

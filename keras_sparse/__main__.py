@@ -1,12 +1,12 @@
 """The command `python -m keras_sparse`."""
 
-import importlib
 import sys
 
 import tensorflow as tf
 
 from keras_sparse.commands.parser import parse
-from keras_sparse.install_horovod import InstallError
+from keras_sparse.commands.run_command import run_command
+from keras_sparse.commands.run_command import say_too_little_memory
 
 
 def main(arguments=None):
@@ -15,16 +15,11 @@ def main(arguments=None):
     Args:
         arguments: List of strings. Defaults to `None`, those of the command line.
     """
-    options = parse(arguments)
     try:
-        importlib.import_module(options.module).run(options)
-    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-        print(f"python -m keras_sparse: error: too little memory: {error}", file=sys.stderr)
+        return run_command(parse(arguments))
+    except tf.errors.ResourceExhaustedError as error:
+        say_too_little_memory(error)
         return 1
-    except (ImportError, OSError, TypeError, ValueError, InstallError) as error:
-        print(f"python -m keras_sparse: error: {error}", file=sys.stderr)
-        return 1 if isinstance(error, InstallError) else 2
-    return 0
 
 
 if __name__ == "__main__":

@@ -45,6 +45,17 @@ TensorFlow of this Python, and installs it. Takes a minute or two the first time
 the wheel in ~/.cache/keras_sparse for the next. It needs a C++ compiler, make and a package
 index. Variables named HOROVOD_*, such as HOROVOD_GPU_OPERATIONS=NCCL, reach the build.
 """
+_ABOUT_LAUNCH = """Starts a training script on ranks, and starts it again when a rank dies, a host
+no longer answers or all ranks stand still. A script that trains with
+keras_sparse.callbacks.Checkpoint resumes by itself, on any number of ranks.
+
+  python -m keras_sparse launch --ranks 4 train.py --epochs 3
+  python -m keras_sparse launch -H alpha:2,beta:2 --min-ranks 2 --log-dir logs train.py
+
+SIGINT and SIGTERM end all ranks in order; a second one ends them at once. The exit status is 0 when
+the training is done, 75 if the ranks saved a checkpoint after a signal and want to go on later, and
+128 and the signal's number if they ended without one.
+"""
 
 # The modules that run the commands, whose constants these are, import TensorFlow.
 STRATEGIES = ("basic", "memory_balanced", "memory_optimized", "auto")
@@ -78,7 +89,11 @@ def parse(arguments=None):
     _add_inspect(commands)
     _add_bench(commands)
     _add_install_horovod(commands)
-    return parser.parse_args(arguments)
+    _add_launch(commands)
+    options = parser.parse_args(arguments)
+    if getattr(options, "command", None) == []:
+        parser.error("launch: a script must be given, such as train.py")
+    return options
 
 
 def import_quietly(name):
@@ -174,6 +189,44 @@ def _add_install_horovod(commands):
     text = "build Horovod, for several processes"
     parser = _add(commands, "install-horovod", text, _ABOUT_INSTALL_HOROVOD)
     parser.add_argument("--force", action="store_true", help="also where Horovod works already")
+
+
+def _add_launch(commands):
+    parser = _add(commands, "launch", "run a training that survives its machines", _ABOUT_LAUNCH)
+    parser.add_argument("--ranks", type=_positive, help="to start; all that --hosts has room for")
+    text = "with fewer hosts, wait until there is room for so many; --ranks if not given"
+    parser.add_argument("--min-ranks", type=_positive, help=text)
+    text = "start again at the next checkpoint when hosts for more ranks answer, up to so many"
+    parser.add_argument("--max-ranks", type=_positive, help=text)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-H", "--hosts", help="such as alpha:2,beta:2; this machine if not given")
+    text = "a program that prints a host a line, such as alpha:2, and runs before each start"
+    where.add_argument("--hosts-script", type=_path, metavar="FILE", help=text)
+    text = "end after so many restarts without a checkpoint in between; 10 if not given"
+    parser.add_argument("--max-restarts", type=_not_negative, default=10, help=text)
+    text = "write the output of each rank there, in a folder for each attempt"
+    parser.add_argument("--log-dir", type=_path, metavar="DIR", help=text)
+    text = "between SIGTERM and SIGKILL to a rank; 60 if not given"
+    parser.add_argument("--grace", type=_not_negative, default=60, metavar="SECONDS", help=text)
+    text = 'further options for horovodrun, such as "--network-interfaces eth0"'
+    parser.add_argument("--horovodrun", default="", metavar="OPTIONS", help=text)
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="train.py ...", help="the script, or a program"
+    )
+
+
+def _not_negative(text):
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
+def _positive(text):
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def _path(text):

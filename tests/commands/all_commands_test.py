@@ -14,8 +14,9 @@ from keras_sparse.commands import info_command
 from keras_sparse.commands import parser
 from keras_sparse.distribute.planner.cost_model import CostModel
 from keras_sparse.distribute.planner.placement import STRATEGIES
+from ranks import needs_horovod
 
-COMMANDS = ("info", "plan", "inspect", "bench", "install-horovod")
+COMMANDS = ("info", "plan", "inspect", "bench", "install-horovod", "launch")
 
 
 def help_of(arguments, capsys):
@@ -40,7 +41,16 @@ def test_help_says_what_it_does_and_what_each_option_is(command, capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["bench", "--workloads", "none"], ["inspect"], ["no_such_command"]]
+    "arguments",
+    [
+        [],
+        ["bench", "--workloads", "none"],
+        ["inspect"],
+        ["no_such_command"],
+        ["launch", "--ranks", "2"],
+        ["launch", "--ranks", "0", "train.py"],
+        ["launch", "-H", "alpha:2", "--hosts-script", "hosts.sh", "train.py"],
+    ],
 )
 def test_a_call_that_is_none_is_status_2(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -54,6 +64,22 @@ def test_the_parser_has_the_choices_of_the_commands():
     assert tuple(bench_steps.WORKLOADS) == parser.WORKLOADS
     defaults = dataclasses.asdict(CostModel())
     assert {name: defaults[name] for name in parser.COST_MODEL} == parser.COST_MODEL
+
+
+@needs_horovod
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ([], "--ranks must be given"),
+        (["--ranks", "2", "--min-ranks", "3"], "--ranks must be between --min-ranks and"),
+        (["--ranks", "2", "--max-ranks", "1"], "--ranks must be between --min-ranks and"),
+        (["-H", "alpha:1", "--ranks", "2"], "--hosts must have room for --min-ranks"),
+        (["-H", "alpha"], "such as alpha:2,beta:2. Received: 'alpha'"),
+    ],
+)
+def test_launch_refuses_ranks_that_do_not_fit(options, error, capsys):
+    assert main(["launch", *options, "train.py"]) == 2
+    assert error in capsys.readouterr().err
 
 
 @pytest.mark.slow("starts processes")

@@ -106,8 +106,8 @@ Status Write(const Import& import, const int64_t* keys, int64_t n, TableState* s
   // replaced.
   const RecordLayout& layout = state->rule().float_layout();
   const bool is_whole = import.width == layout.record_words();
-  const bool has_slots = is_whole || import.width != state->options.output_dim ||
-                         import.width == layout.record_floats();
+  const bool has_slots =
+      import.width != state->options.output_dim || import.width == layout.record_floats();
   const bool has_frequency = is_whole || !layout.keeps_frequency() || import.frequencies != nullptr;
   if (has_slots && has_frequency) {
     return WriteFetched(import, keys, n, nullptr, state, executor);

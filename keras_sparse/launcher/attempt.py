@@ -1,0 +1,240 @@
+"""Runs all ranks once, by `horovodrun`."""
+
+import codecs
+import contextlib
+import ctypes
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+from keras_sparse.launcher.hosts import host_of_ranks
+from keras_sparse.launcher.hosts import num_slots
+from keras_sparse.launcher.hosts import run_on
+from keras_sparse.launcher.hosts import text_of
+from keras_sparse.launcher.rank_state import RankState
+from keras_sparse.launcher.reports import IS_LAUNCHED
+from keras_sparse.launcher.reports import MARK
+
+HOROVODRUN = (sys.executable, "-m", "horovod.runner.launch")
+_PR_SET_PDEATHSIG = 1
+# Horovod gives its ranks five seconds between SIGTERM and SIGKILL.
+_HOROVODRUN_SECONDS = 20
+_SECONDS_AT_LEAST = 5  # between ending and killing
+
+_OF_RANK = re.compile(r"\[(\d+)\]<(?:stdout|stderr)>:")
+_ENDED = re.compile(r"Process (\d+) exit with status code (\d+)\.")
+
+# Run by the shell of each rank before the command. It reports the process, every second that it is
+# alive, and its end, which horovodrun does not see while a child of the rank lives on. A launcher
+# that is gone, with its host or killed, closes the pipe that this is written to: then the rank must
+# end, because its checkpoints would be in the way of the next attempt.
+_RANK = """
+echo '{mark}{{"event": "started", "pid": '$$'}}'
+(
+  trap '' PIPE
+  while sleep 1 && kill -0 $$ 2> /dev/null; do
+    if ! echo '{mark}{{"event": "alive"}}' 2> /dev/null; then
+      kill -TERM $$
+      sleep {grace}
+      kill -KILL $$
+    fi
+  done
+  echo '{mark}{{"event": "gone"}}' 2> /dev/null
+) &
+exec "$@"
+"""
+
+# Sends a signal to some of the processes that have the name of an attempt in their environment,
+# or SIGKILL to all of them.
+_SEND = 'for pid; do grep -qs "$0" /proc/$pid/environ && kill -{number} $pid; done; true'
+_KILL_ALL = 'kill -KILL $(grep -ls "$0" /proc/[0-9]*/environ | cut -d / -f 3)'
+
+
+class Attempt:
+    """Ranks from their start to the end of all of their processes.
+
+    Args:
+        hosts: List of `Host`, with as many slots as ranks are to start there.
+        command: List of strings, which each rank runs.
+        folder: Folder for the output of each rank, which is created; `None` for none.
+        grace: Float. Seconds that ranks have between SIGTERM and SIGKILL.
+        options: List of strings. Further options of `horovodrun`.
+    """
+
+    def __init__(self, hosts, command, folder=None, grace=60.0, options=()):
+        self.hosts = hosts
+        self.folder = folder
+        self.ranks = [RankState(host) for host in host_of_ranks(hosts)]
+        self.lines = []  # that horovodrun has printed itself
+        self.first_ended = []  # ranks in the order in which they ended
+        self._grace = grace
+        self._ended_for = ""
+        self._name = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._logs = {}
+        if folder is not None:
+            folder.mkdir(parents=True)
+        script = _RANK.format(mark=MARK, grace=grace)
+        self._horovodrun = subprocess.Popen(
+            [
+                *(*HOROVODRUN, "--gloo", "-np", str(num_slots(hosts)), "-H", text_of(hosts)),
+                *options,
+                *("sh", "-c", script, "sh", *command),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, IS_LAUNCHED: self._name},
+            start_new_session=True,  # Ctrl-C is for the launcher, which ends the ranks in order
+            preexec_fn=_end_with_parent,
+        )
+        self._readers = [
+            threading.Thread(target=self._read, args=pipes, daemon=True)
+            for pipes in [
+                (self._horovodrun.stdout, sys.stdout),
+                (self._horovodrun.stderr, sys.stderr),
+            ]
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def is_over(self):
+        return self._horovodrun.poll() is not None
+
+    @property
+    def status(self):
+        """The exit status of `horovodrun`: 0 if each rank ended with 0."""
+        return self._horovodrun.returncode
+
+    @property
+    def ended_for(self):
+        """Why the launcher ended the ranks, or `""`."""
+        return self._ended_for
+
+    @property
+    def running(self):
+        return [rank for rank in self.ranks if rank.is_running]
+
+    @property
+    def is_left_behind(self):
+        """Whether all ranks have ended and horovodrun waits for what they have started."""
+        ends = [rank.gone for rank in self.ranks]
+        return all(ends) and time.monotonic() - max(ends) > _HOROVODRUN_SECONDS
+
+    def last(self, event):
+        """Returns the last report of an event by rank 0; `None` without one."""
+        return self.ranks[0].last(event)
+
+    def silent(self, seconds):
+        """Returns the ranks from which nothing was heard for so long, while others were heard."""
+        now = time.monotonic()
+        silent = [rank for rank in self.running if now - rank.heard > seconds]
+        return silent if len(silent) < len(self.running) else []
+
+    def wait(self, seconds):
+        """Waits until all has ended, or for so long. Returns whether all has ended."""
+        try:
+            self._horovodrun.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        for reader in self._readers:
+            reader.join()
+        if self.status != 0:
+            self._kill_the_rest()
+        for log in self._logs.values():
+            log.close()
+        return True
+
+    def end(self, why, grace=None, is_hurried=lambda: False):
+        """Ends all ranks: by SIGTERM, and after the seconds of grace by SIGKILL.
+
+        Args:
+            why: String, for `ended_for`.
+            grace: Float. Defaults to that of the attempt.
+            is_hurried: Function. Once it returns `True` ranks are killed.
+        """
+        self._ended_for = self._ended_for or why
+        grace = self._grace if grace is None else grace
+        self._send(signal.SIGTERM, self.running)
+        end = time.monotonic() + max(grace, _SECONDS_AT_LEAST)
+        while not self.wait(0.5) and time.monotonic() < end and not is_hurried():
+            pass
+        if not self.is_over:
+            self._send(signal.SIGKILL, self.running)
+        if not self.wait(_HOROVODRUN_SECONDS):
+            self._horovodrun.terminate()
+        if not self.wait(_HOROVODRUN_SECONDS):
+            os.killpg(self._horovodrun.pid, signal.SIGKILL)
+            self.wait(None)
+
+    def _kill_the_rest(self):
+        """Kills what ranks have started and left, and ranks of hosts that horovodrun has lost."""
+        for name in {rank.host for rank in self.ranks}:
+            run_on(name, ["sh", "-c", _KILL_ALL, self._name])
+
+    def _send(self, number, ranks):
+        """Sends a signal to ranks, on other hosts by ssh. Those that cannot be reached get none."""
+        for name in {rank.host for rank in ranks}:
+            pids = [rank.pid for rank in ranks if rank.host == name]
+            run_on(name, ["sh", "-c", _SEND.format(number=int(number)), self._name, *pids])
+
+    def _read(self, pipe, shown_by):
+        """Shows what ranks print, and learns from it."""
+        text, decoder = "", codecs.getincrementaldecoder("utf-8")("replace")
+        # A progress bar ends its lines with a carriage return.
+        while chunk := os.read(pipe.fileno(), 1 << 16):
+            *lines, text = re.split("(?<=[\r\n])", text + decoder.decode(chunk))
+            self._take(lines, shown_by)
+        self._take([text] if text else [], shown_by)
+        pipe.close()
+
+    def _take(self, lines, shown_by):
+        with self._lock:
+            shown = "".join(map(self._shown, lines))
+            with contextlib.suppress(OSError):  # nobody looks any more; ranks go on
+                shown_by.write(shown)
+                shown_by.flush()
+
+    def _shown(self, line):
+        """Takes a line in; returns it without reports."""
+        prefix = _OF_RANK.match(line)
+        if prefix is None:
+            if ended := _ENDED.match(line):
+                rank = self.ranks[int(ended[1])]
+                rank.status = int(ended[2])
+                self.first_ended.append(rank)
+            self.lines.append(line.rstrip())
+            self._log("horovodrun", line)
+            return line
+        shown = self.ranks[int(prefix[1])].take(line[prefix.end() :])
+        self._log(f"rank-{prefix[1]}", shown)
+        return prefix[0] + shown if shown else ""
+
+    def _log(self, name, text):
+        if self.folder is None or not text:
+            return
+        if name not in self._logs:
+            self._logs[name] = (self.folder / f"{name}.log").open("w")
+        self._logs[name].write(text)
+        self._logs[name].flush()
+
+
+def next_folder(folder):
+    """Returns the folder of the next attempt in a folder of logs."""
+    numbers = [
+        int(path.name.partition("-")[2])
+        for path in pathlib.Path(folder).glob("attempt-*")
+        if path.name.partition("-")[2].isdigit()
+    ]
+    return pathlib.Path(folder) / f"attempt-{max(numbers, default=0) + 1:03}"
+
+
+def _end_with_parent():
+    """Lets the kernel end a child, in the child, with the thread that has started it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

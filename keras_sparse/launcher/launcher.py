@@ -1,0 +1,209 @@
+"""Starts ranks, and starts them again when they end early."""
+
+import signal
+import threading
+import time
+
+from keras_sparse.launcher.attempt import Attempt
+from keras_sparse.launcher.attempt import next_folder
+from keras_sparse.launcher.hosts import answering
+from keras_sparse.launcher.hosts import NoHostsError
+from keras_sparse.launcher.hosts import num_slots
+from keras_sparse.launcher.hosts import take
+from keras_sparse.launcher.hosts import text_of
+from keras_sparse.launcher.outcome import cause_of
+from keras_sparse.launcher.outcome import error_of_all
+from keras_sparse.launcher.outcome import is_preempted
+from keras_sparse.launcher.reports import TRY_AGAIN
+
+LONGEST_PAUSE = 300  # seconds
+SILENT_SECONDS = 30  # of a host, whose ranks are heard every second
+LOOK_SECONDS = 15  # between looks for more hosts
+
+
+class Launcher:
+    """Runs a training to its end, over as many attempts as it takes.
+
+    Args:
+        find_hosts: Function that returns the list of `Host` there may be.
+        command: List of strings, which each rank runs.
+        num_ranks: Integer. Ranks to start.
+        min_ranks: Integer. Waits until hosts have room for so many.
+        max_ranks: Integer. Starts again at a checkpoint once hosts have room for more ranks than
+            run, up to this number. `None` for `num_ranks`, without starting again for it.
+        max_restarts: Integer. Ends after so many restarts without a checkpoint in between.
+        log_dir: Folder for the output of ranks, or `None`.
+        grace: Float. Seconds that ranks have between SIGTERM and SIGKILL.
+        options: List of strings. Further options of `horovodrun`.
+    """
+
+    def __init__(
+        self,
+        find_hosts,
+        command,
+        num_ranks,
+        min_ranks,
+        max_ranks=None,
+        max_restarts=10,
+        log_dir=None,
+        grace=60.0,
+        options=(),
+    ):
+        self._find_hosts = find_hosts
+        self._command = command
+        self._most_ranks = max_ranks or num_ranks
+        self._min_ranks = min_ranks
+        self._grows = max_ranks is not None
+        self._max_restarts = max_restarts
+        self._log_dir = log_dir
+        self._grace = grace
+        self._options = options
+        self._signal = None
+        self._num_signals = 0
+        self._woken = threading.Event()
+        self._last_error = None
+
+    def run(self):
+        """Returns the exit status: 0 when the training is done."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        num_in_vain = 0  # restarts since the last checkpoint
+        while True:
+            hosts = self._wait_for_hosts()
+            if hosts is None:
+                return 128 + self._signal
+            attempt = self._start(hosts)
+            begin = time.monotonic()
+            self._watch(attempt)
+            if attempt.status == 0 and not attempt.ended_for:
+                return 0
+            cause = cause_of(attempt)
+            if self._signal is not None:
+                # Ended by itself: the batch system starts it again.
+                status = TRY_AGAIN if is_preempted(attempt) else 128 + self._signal
+                self._say(f"{cause}{_place(attempt)}. Ended with status {status}.")
+                return status
+            if self._fails_again(attempt):
+                return 1
+            is_fruitful = attempt.last("saved") is not None
+            num_in_vain = 0 if is_fruitful else num_in_vain + 1
+            if num_in_vain > self._max_restarts:
+                self._say(
+                    f"{cause}{_place(attempt)}. This was restart {self._max_restarts} without a "
+                    f"checkpoint; --max-restarts allows no more.{self._where(attempt)}"
+                )
+                return 1
+            is_planned = bool(attempt.ended_for) or is_preempted(attempt)
+            pause = 0 if is_planned else min(2**num_in_vain, LONGEST_PAUSE)
+            lasted = time.monotonic() - begin
+            self._say(
+                f"{cause} after {lasted:.0f} s{_place(attempt)}. Starting again"
+                f"{f' in {pause} s' if pause else ''}.{self._where(attempt)}"
+            )
+            self._woken.wait(pause)
+
+    def _on_signal(self, number, frame):
+        self._signal = self._signal or number
+        self._num_signals += 1
+        self._woken.set()
+
+    def _wait_for_hosts(self):
+        """Returns hosts with room for enough ranks, or `None` after a signal."""
+        is_told = False
+        while self._signal is None:
+            try:
+                hosts, lack = self._hosts_now(), ""
+            except NoHostsError as error:
+                hosts, lack = [], f"{error}; "
+            if num_slots(hosts) >= self._min_ranks:
+                return hosts
+            if not is_told:
+                found = f"{text_of(hosts)} answers" if hosts else "no host answers"
+                self._say(f"{lack}{found}. Waiting for hosts for {self._min_ranks} ranks.")
+                is_told = True
+            self._woken.wait(LOOK_SECONDS)
+        return None
+
+    def _hosts_now(self):
+        return take(answering(self._find_hosts()), self._most_ranks)
+
+    def _start(self, hosts):
+        folder = next_folder(self._log_dir) if self._log_dir else None
+        self._say(
+            f"starting {num_slots(hosts)} ranks on {text_of(hosts)}."
+            f"{f' Output: {folder}' if folder else ''}"
+        )
+        return Attempt(hosts, self._command, folder, self._grace, self._options)
+
+    def _watch(self, attempt):
+        """Waits for the end of an attempt, which a signal, a lost host or more hosts may bring."""
+        looks = _Looks(self._hosts_now, num_slots(attempt.hosts)) if self._grows else None
+        seen = None
+        while not attempt.wait(0.2):
+            if self._signal is not None:
+                name = signal.Signals(self._signal).name
+                attempt.end(f"{name} came", is_hurried=lambda: self._num_signals > 1)
+            elif attempt.is_left_behind:
+                attempt.end("ranks ended, and processes that they started live on", grace=0)
+            elif silent := attempt.silent(SILENT_SECONDS):
+                names = ", ".join(sorted({rank.host for rank in silent}))
+                attempt.end(f"{names} no longer answers", grace=0)
+            elif looks is not None and (saved := attempt.last("saved")) is not seen:
+                seen = saved
+                if looks.found:
+                    attempt.end(f"hosts for {num_slots(looks.found)} ranks answer")
+        if looks is not None:
+            looks.stop()
+
+    def _fails_again(self, attempt):
+        """Ends a training whose ranks fail before their first step, with one error, twice."""
+        error = error_of_all(attempt)
+        before, self._last_error = self._last_error, error and error[0]
+        if error is None or error[0] != before:
+            return False
+        self._say(
+            f"ranks failed before their first step, twice, with the same error:\n{error[1]}\n"
+            f"launch: mend it and start again.{self._where(attempt)}"
+        )
+        return True
+
+    def _where(self, attempt):
+        return f" Output: {attempt.folder}" if attempt.folder else ""
+
+    def _say(self, text):
+        print(f"launch: {text}", flush=True)
+
+
+class _Looks(threading.Thread):
+    """Looks now and then whether hosts have room for more ranks.
+
+    Attributes:
+        found: List of `Host` with room for more ranks than run; empty until there are such.
+    """
+
+    def __init__(self, find, num_ranks):
+        super().__init__(daemon=True)
+        self.found = []
+        self._find = find
+        self._num_ranks = num_ranks
+        self._ends = threading.Event()
+        self.start()
+
+    def run(self):
+        while not self._ends.wait(LOOK_SECONDS):
+            try:
+                hosts = self._find()
+            except NoHostsError:  # the next start tells of it
+                continue
+            self.found = hosts if num_slots(hosts) > self._num_ranks else []
+
+    def stop(self):
+        self._ends.set()
+
+
+def _place(attempt):
+    """Returns how far an attempt came, for a sentence."""
+    step, saved = attempt.last("step"), attempt.last("saved") or attempt.last("resumed")
+    parts = [f"step {step['step']}"] if step else []
+    parts += [f"last checkpoint at step {saved['step']}"] if saved else ["no checkpoint"]
+    return f" ({', '.join(parts)})"

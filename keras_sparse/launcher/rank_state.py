@@ -1,0 +1,96 @@
+"""What the launcher knows of a rank, from the lines that it has printed."""
+
+import collections
+import json
+import re
+import signal
+import time
+
+from keras_sparse.launcher.reports import MARK
+
+_NUM_LINES = 400  # kept of a rank, for the error at their end
+_TRACEBACK = "Traceback (most recent call last):"
+_OF_ANOTHER = re.compile(r"This rank ends because (another rank has ended|all ranks)")
+_WAITS = re.compile(r"This rank ends because all ranks have waited .* Received: (.*)")
+_NOTE = re.compile(r"\[rank \d+ of \d+\] (?!This rank ends)(.*)")
+_ERROR = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")
+
+
+class RankState:
+    """The state of one rank in one attempt.
+
+    Attributes:
+        host: String. Name of its host.
+        pid: Integer. Its process there; `None` before it has started.
+        heard: Float. `time.monotonic()` of its last line.
+        gone: Float. `time.monotonic()` when its process had ended; `None` before.
+        status: Integer. Its exit status, 128 and the signal's number after a signal; `None` while
+            it runs.
+        events: List of the dicts that it reported, without those that say that it is alive.
+    """
+
+    def __init__(self, host):
+        self.host = host
+        self.pid = None
+        self.heard = time.monotonic()
+        self.gone = None
+        self.status = None
+        self.events = []
+        self._lines = collections.deque(maxlen=_NUM_LINES)
+
+    def take(self, line):
+        """Takes a line in; returns the part of it that people are to see."""
+        self.heard = time.monotonic()
+        shown, mark, text = line.partition(MARK)
+        if not mark:
+            self._lines.append(line.rstrip())
+            return line
+        try:
+            event = json.loads(text)
+        except ValueError:  # another process of the rank has printed into it
+            return line
+        if event["event"] == "started":
+            self.pid = event["pid"]
+        elif event["event"] == "gone":
+            self.gone = self.heard
+        elif event["event"] != "alive":
+            self.events.append(event)
+        return shown
+
+    @property
+    def is_running(self):
+        return self.pid is not None and self.gone is None and self.status is None
+
+    def last(self, event):
+        """Returns the last report of an event; `None` without one."""
+        return next((each for each in reversed(self.events) if each["event"] == event), None)
+
+    @property
+    def traceback(self):
+        """The lines of the last Python error that it printed, as one string, or `""`."""
+        lines = list(self._lines)
+        begins = [i for i, line in enumerate(lines) if _TRACEBACK in line]
+        return "\n".join(lines[begins[-1] :]) if begins else ""
+
+    @property
+    def own_error(self):
+        """Its own error in a line; `""` without one, or if another rank's end was the cause."""
+        text = self.traceback
+        if not text or _OF_ANOTHER.search(text):
+            return ""
+        if note := _NOTE.search(text):
+            return note[1]
+        ends = [line for line in text.splitlines()[1:] if _ERROR.match(line)]
+        return ends[0] if ends else text.splitlines()[-1]
+
+    @property
+    def waits(self):
+        """What each rank waited for when all stood still, if it printed so, or `""`."""
+        found = _WAITS.search("\n".join(self._lines))
+        return found[1] if found else ""
+
+    @property
+    def killed_by(self):
+        """The name of the signal that ended it, or `""`."""
+        number = (self.status or 0) - 128
+        return signal.Signals(number).name if number in set(signal.Signals) else ""

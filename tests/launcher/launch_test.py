@@ -1,0 +1,212 @@
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+import forks
+from ranks import needs_horovod
+
+pytestmark = [pytest.mark.slow("starts processes"), needs_horovod]
+FOLDER = pathlib.Path(__file__).parent
+RANK = FOLDER / "scripted_rank.py"
+SECONDS = 120
+
+
+class Launch:
+    """A launcher whose ranks follow a plan, a word an attempt and rank."""
+
+    def __init__(self, folder, plan, *options):
+        self.logs = folder / "logs"
+        command = [sys.executable, RANK, self.logs, json.dumps(plan)]
+        self.process = subprocess.Popen(
+            [
+                *(*forks.python(), FOLDER / "quick_launch.py"),
+                *("--log-dir", self.logs, *map(str, options), *command),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.printed = ""
+        self.limit = threading.Timer(SECONDS, self.process.kill)  # its output ends then
+        self.limit.start()
+
+    def wait_for(self, pattern):
+        """Waits for a line; returns the match."""
+        while not (found := re.search(pattern, self.printed)):
+            line = self.process.stdout.readline()
+            assert line, self.printed
+            self.printed += line
+        return found
+
+    def end(self):
+        """Returns the exit status and the lines of the launcher itself."""
+        rest, _ = self.process.communicate()
+        self.printed += rest
+        assert "::keras_sparse::" not in self.printed
+        return self.process.returncode, re.findall(r"^launch: (.*)$", self.printed, re.MULTILINE)
+
+    def ranks(self):
+        """The processes of ranks that run now."""
+        return [
+            each
+            for each in psutil.process_iter(["cmdline"])
+            if (each.info["cmdline"] or [])[1:3] == [*map(str, (RANK, self.logs))]
+            and each.status() != psutil.STATUS_ZOMBIE
+        ]
+
+
+@pytest.fixture
+def launch(tmp_path):
+    begun = []
+
+    def start(*arguments):
+        begun.append(Launch(tmp_path, *arguments))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.limit.cancel()
+        each.process.kill()
+        each.process.wait()
+        each.process.stdout.close()
+
+
+def test_a_training_that_ends_well_is_started_once(launch, tmp_path):
+    launched = launch(["done"], "--ranks", 2)
+    status, said = launched.end()
+    assert status == 0
+    assert said == [f"starting 2 ranks on localhost:2. Output: {tmp_path}/logs/attempt-001"]
+    for rank in (0, 1):
+        printed = (tmp_path / f"logs/attempt-001/rank-{rank}.log").read_text()
+        assert printed == f"attempt 1, rank {rank} of 2: done\n"
+
+
+@pytest.mark.parametrize(
+    ("plan", "cause"),
+    [
+        (["waits", "killed"], "rank 1 on localhost was killed by SIGKILL"),
+        (["killed saved", "killed"], "rank [01] on localhost was killed by SIGKILL"),
+        (["waits saved", "ends 3"], "rank 1 on localhost ended with status 3"),
+        (["waits saved", "fails no file"], "rank 1 on localhost failed: RuntimeError: no file"),
+        (["waits saved", "ends 75"], "rank 1 on localhost was asked to stop by a signal"),
+    ],
+)
+def test_ranks_start_again_when_one_is_lost(plan, cause, launch):
+    launched = launch([plan, "done"], "--ranks", 2)
+    status, said = launched.end()
+    assert status == 0, launched.printed
+    pause = "" if "ends 75" in plan else r" in \d s"
+    step = "last checkpoint at step 6" if "saved" in plan[0] else "no checkpoint"
+    again = rf"{cause} after \d+ s \(step 7, {step}\)\. Starting again{pause}\. Output: .*-001"
+    assert re.fullmatch(again, said[1]), said
+    assert said[2].startswith("starting 2 ranks")
+    assert "[0]<stdout>:7/10 ..." in launched.printed
+
+
+def test_an_error_of_all_ranks_before_the_first_step_ends_it_the_second_time(launch):
+    status, said = launch(["fails one", "fails other", "fails other"], "--ranks", 2).end()
+    assert status == 1
+    assert [line.split(" after")[0] for line in said if " failed:" in line] == [
+        "rank 0 on localhost failed: RuntimeError: one",
+        "rank 0 on localhost failed: RuntimeError: other",
+    ] or "rank 1" in str(said)
+    assert "twice, with the same error" in said[-2]
+    assert said[-1].startswith("mend it and start again")
+
+
+def test_restarts_without_a_checkpoint_are_counted(launch):
+    plan = [["late", "waits"], ["late saved", "waits"], ["late", "waits"], ["late", "waits"]]
+    launched = launch(plan, "--ranks", 2, "--max-restarts", 1)
+    status, said = launched.end()
+    assert status == 1
+    assert sum(line.startswith("starting") for line in said) == 4
+    assert "This was restart 1 without a checkpoint" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("word", "number", "status"),
+    [
+        ("waits", signal.SIGTERM, 143),
+        ("waits", signal.SIGINT, 130),
+        ("saves 1", signal.SIGTERM, 75),
+    ],
+)
+def test_a_signal_ends_all_ranks_in_order(word, number, status, launch):
+    launched = launch([word], "--ranks", 2)
+    launched.wait_for(r"7/10")
+    launched.process.send_signal(number)
+    assert launched.end()[0] == status
+    assert not launched.ranks()
+    launched.process.wait()
+
+
+def test_ranks_that_do_not_end_are_killed_after_the_grace_or_by_a_second_signal(launch):
+    launched = launch(["saves 600"], "--ranks", 2, "--grace", 600)
+    launched.wait_for(r"7/10")
+    begin = time.monotonic()
+    launched.process.terminate()
+    time.sleep(1)
+    assert len(launched.ranks()) == 2
+    launched.process.terminate()
+    assert launched.end()[0] == 143
+    assert time.monotonic() - begin < 60
+    assert not launched.ranks()
+
+
+def test_ranks_end_when_the_launcher_is_killed(launch):
+    launched = launch(["waits", "done"], "--ranks", 2)
+    launched.wait_for(r"7/10")
+    ranks = launched.ranks()
+    assert len(ranks) == 2
+    launched.process.kill()
+    _, alive = psutil.wait_procs(ranks, timeout=60)
+    assert not alive
+
+
+def hosts_script(folder, slots):
+    """A program that prints this number of slots; `None` lets it fail."""
+    script = folder / "hosts.sh"
+    text = "exit 3" if slots is None else f"echo localhost:{slots}"
+    replaced = folder / "hosts.new"
+    replaced.write_text(f"#!/bin/sh\n{text}\n")
+    replaced.chmod(0o755)
+    os.replace(replaced, script)
+    return script
+
+
+def test_ranks_are_as_many_as_hosts_have_room_for(launch, tmp_path):
+    script = hosts_script(tmp_path, 3)
+    plan = [["waits saved", "waits", "killed"], ["waits saved", "killed"], "waits saved", "done"]
+    launched = launch(plan, "--ranks", 3, "--min-ranks", 2, "--hosts-script", script)
+    launched.wait_for("starting 3 ranks on localhost:3")
+    hosts_script(tmp_path, 2)
+    launched.wait_for("starting 2 ranks on localhost:2")
+    hosts_script(tmp_path, 1)
+    launched.wait_for("localhost:1 answers. Waiting for hosts for 2 ranks")
+    hosts_script(tmp_path, None)
+    time.sleep(1)
+    hosts_script(tmp_path, 4)
+    launched.wait_for("starting 3 ranks on localhost:3")
+    launched.process.terminate()
+    assert launched.end()[0] == 143
+
+
+def test_more_hosts_are_used_at_the_next_checkpoint(launch, tmp_path):
+    script = hosts_script(tmp_path, 2)
+    options = ("--ranks", 2, "--max-ranks", 3, "--hosts-script", script, "--max-restarts", 0)
+    launched = launch(["waits saved", "done"], *options)
+    launched.wait_for("starting 2 ranks")
+    hosts_script(tmp_path, 3)
+    status, said = launched.end()
+    assert status == 0
+    assert said[1].startswith("hosts for 3 ranks answer after")
+    assert said[2].startswith("starting 3 ranks")
