@@ -74,6 +74,7 @@ class Attempt:
         self.lines = []  # that horovodrun has printed itself
         self.first_ended = []  # ranks in the order in which they ended
         self._grace = grace
+        self._begin = time.monotonic()
         self._ended_for = ""
         self._name = uuid.uuid4().hex
         self._lock = threading.Lock()
@@ -118,14 +119,20 @@ class Attempt:
         return self._ended_for
 
     @property
+    def seconds(self):
+        """How long it has lasted."""
+        return time.monotonic() - self._begin
+
+    @property
     def running(self):
         return [rank for rank in self.ranks if rank.is_running]
 
     @property
     def is_left_behind(self):
         """Whether all ranks have ended and horovodrun waits for what they have started."""
-        ends = [rank.gone for rank in self.ranks]
-        return all(ends) and time.monotonic() - max(ends) > _HOROVODRUN_SECONDS
+        ends = [rank.gone for rank in self.ranks if rank.gone is not None]
+        now = time.monotonic()
+        return len(ends) == len(self.ranks) and now - max(ends) > _HOROVODRUN_SECONDS
 
     def last(self, event):
         """Returns the last report of an event by rank 0; `None` without one."""

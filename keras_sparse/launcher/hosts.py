@@ -10,8 +10,10 @@ SCRIPT_SECONDS = 60  # for a script that lists hosts
 CONNECT_SECONDS = 5
 
 # As `horovodrun` reaches hosts; never asks for a password.
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no")
-SSH = (*SSH, "-o", f"ConnectTimeout={CONNECT_SECONDS}")
+SSH = (
+    *("ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no"),
+    *("-o", f"ConnectTimeout={CONNECT_SECONDS}"),
+)
 
 
 class NoHostsError(Exception):
@@ -97,7 +99,7 @@ def answering(hosts):
 
 def take(hosts, num_ranks):
     """Returns the hosts for at most so many ranks, each with as many slots as are used of it."""
-    taken = []
+    taken: list[Host] = []
     for host in hosts:
         slots = min(host.slots, num_ranks - num_slots(taken))
         if slots:

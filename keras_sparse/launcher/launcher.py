@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 
 from keras_sparse.launcher.attempt import Attempt
 from keras_sparse.launcher.attempt import next_folder
@@ -58,49 +57,51 @@ class Launcher:
         self._log_dir = log_dir
         self._grace = grace
         self._options = options
-        self._signal = None
+        self._signal: int | None = None
         self._num_signals = 0
         self._woken = threading.Event()
         self._last_error = None
+        self._num_in_vain = 0  # restarts since the last checkpoint
 
     def run(self):
         """Returns the exit status: 0 when the training is done."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        num_in_vain = 0  # restarts since the last checkpoint
-        while True:
-            hosts = self._wait_for_hosts()
-            if hosts is None:
-                return 128 + self._signal
+        while (hosts := self._wait_for_hosts()) is not None:
             attempt = self._start(hosts)
-            begin = time.monotonic()
             self._watch(attempt)
-            if attempt.status == 0 and not attempt.ended_for:
-                return 0
-            cause = cause_of(attempt)
-            if self._signal is not None:
-                # Ended by itself: the batch system starts it again.
-                status = TRY_AGAIN if is_preempted(attempt) else 128 + self._signal
-                self._say(f"{cause}{_place(attempt)}. Ended with status {status}.")
+            status = self._status_after(attempt)
+            if status is not None:
                 return status
-            if self._fails_again(attempt):
-                return 1
-            is_fruitful = attempt.last("saved") is not None
-            num_in_vain = 0 if is_fruitful else num_in_vain + 1
-            if num_in_vain > self._max_restarts:
-                self._say(
-                    f"{cause}{_place(attempt)}. This was restart {self._max_restarts} without a "
-                    f"checkpoint; --max-restarts allows no more.{self._where(attempt)}"
-                )
-                return 1
-            is_planned = bool(attempt.ended_for) or is_preempted(attempt)
-            pause = 0 if is_planned else min(2**num_in_vain, LONGEST_PAUSE)
-            lasted = time.monotonic() - begin
-            self._say(
-                f"{cause} after {lasted:.0f} s{_place(attempt)}. Starting again"
-                f"{f' in {pause} s' if pause else ''}.{self._where(attempt)}"
-            )
-            self._woken.wait(pause)
+            self._woken.wait(self._pause_after(attempt))
+        return 128 + (self._signal or 0)
+
+    def _status_after(self, attempt):
+        """Returns the exit status, or `None` if ranks are to start again."""
+        if attempt.status == 0 and not attempt.ended_for:
+            return 0
+        if self._signal is not None:
+            status = TRY_AGAIN if is_preempted(attempt) else 128 + self._signal
+            self._say(f"{_story(attempt)}. Ended with status {status}.{_output(attempt)}")
+            return status
+        if self._fails_again(attempt):
+            return 1
+        has_saved = attempt.last("saved") is not None
+        self._num_in_vain = 0 if has_saved else self._num_in_vain + 1
+        if self._num_in_vain <= self._max_restarts:
+            return None
+        self._say(
+            f"{_story(attempt)}. This was restart {self._max_restarts} without a checkpoint; "
+            f"--max-restarts allows no more.{_output(attempt)}"
+        )
+        return 1
+
+    def _pause_after(self, attempt):
+        is_planned = bool(attempt.ended_for) or is_preempted(attempt)
+        pause = 0 if is_planned else min(2**self._num_in_vain, LONGEST_PAUSE)
+        when = f" in {pause} s" if pause else ""
+        self._say(f"{_story(attempt)}. Starting again{when}.{_output(attempt)}")
+        return pause
 
     def _on_signal(self, number, frame):
         self._signal = self._signal or number
@@ -163,12 +164,9 @@ class Launcher:
             return False
         self._say(
             f"ranks failed before their first step, twice, with the same error:\n{error[1]}\n"
-            f"launch: mend it and start again.{self._where(attempt)}"
+            f"launch: mend it and start again.{_output(attempt)}"
         )
         return True
-
-    def _where(self, attempt):
-        return f" Output: {attempt.folder}" if attempt.folder else ""
 
     def _say(self, text):
         print(f"launch: {text}", flush=True)
@@ -201,9 +199,13 @@ class _Looks(threading.Thread):
         self._ends.set()
 
 
-def _place(attempt):
-    """Returns how far an attempt came, for a sentence."""
+def _story(attempt):
+    """Returns why an attempt ended, and how far it came."""
     step, saved = attempt.last("step"), attempt.last("saved") or attempt.last("resumed")
     parts = [f"step {step['step']}"] if step else []
     parts += [f"last checkpoint at step {saved['step']}"] if saved else ["no checkpoint"]
-    return f" ({', '.join(parts)})"
+    return f"{cause_of(attempt)} after {attempt.seconds:.0f} s ({', '.join(parts)})"
+
+
+def _output(attempt):
+    return f" Output: {attempt.folder}" if attempt.folder else ""

@@ -36,7 +36,7 @@ class RankState:
         self.gone = None
         self.status = None
         self.events = []
-        self._lines = collections.deque(maxlen=_NUM_LINES)
+        self._lines: collections.deque[str] = collections.deque(maxlen=_NUM_LINES)
 
     def take(self, line):
         """Takes a line in; returns the part of it that people are to see."""
