@@ -55,6 +55,7 @@ def run(options):
         max_ranks,
         options.max_restarts,
         options.log_dir,
+        options.stall_seconds,
         options.grace,
         shlex.split(options.horovodrun),
     )

@@ -206,6 +206,8 @@ def _add_launch(commands):
     parser.add_argument("--max-restarts", type=_not_negative, default=10, help=text)
     text = "write the output of each rank there, in a folder for each attempt"
     parser.add_argument("--log-dir", type=_path, metavar="DIR", help=text)
+    text = "start again when no step ends for so long, as when a disk hangs; never if not given"
+    parser.add_argument("--stall-seconds", type=_positive, metavar="SECONDS", help=text)
     text = "between SIGTERM and SIGKILL to a rank; 60 if not given"
     parser.add_argument("--grace", type=_not_negative, default=60, metavar="SECONDS", help=text)
     text = 'further options for horovodrun, such as "--network-interfaces eth0"'

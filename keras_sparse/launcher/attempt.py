@@ -24,7 +24,7 @@ from keras_sparse.launcher.reports import MARK
 HOROVODRUN = (sys.executable, "-m", "horovod.runner.launch")
 _PR_SET_PDEATHSIG = 1
 # Horovod gives its ranks five seconds between SIGTERM and SIGKILL.
-_HOROVODRUN_SECONDS = 20
+HOROVODRUN_SECONDS = 20
 _SECONDS_AT_LEAST = 5  # between ending and killing
 
 _OF_RANK = re.compile(r"\[(\d+)\]<(?:stdout|stderr)>:")
@@ -132,7 +132,7 @@ class Attempt:
         """Whether all ranks have ended and horovodrun waits for what they have started."""
         ends = [rank.gone for rank in self.ranks if rank.gone is not None]
         now = time.monotonic()
-        return len(ends) == len(self.ranks) and now - max(ends) > _HOROVODRUN_SECONDS
+        return len(ends) == len(self.ranks) and now - max(ends) > HOROVODRUN_SECONDS
 
     def last(self, event):
         """Returns the last report of an event by rank 0; `None` without one."""
@@ -150,10 +150,10 @@ class Attempt:
             self._horovodrun.wait(seconds)
         except subprocess.TimeoutExpired:
             return False
-        for reader in self._readers:
-            reader.join()
         if self.status != 0:
             self._kill_the_rest()
+        for reader in self._readers:
+            reader.join()
         for log in self._logs.values():
             log.close()
         return True
@@ -174,14 +174,12 @@ class Attempt:
             pass
         if not self.is_over:
             self._send(signal.SIGKILL, self.running)
-        if not self.wait(_HOROVODRUN_SECONDS):
-            self._horovodrun.terminate()
-        if not self.wait(_HOROVODRUN_SECONDS):
-            os.killpg(self._horovodrun.pid, signal.SIGKILL)
+        if not self.wait(HOROVODRUN_SECONDS):
+            self._kill_the_rest()  # horovodrun too
             self.wait(None)
 
     def _kill_the_rest(self):
-        """Kills what ranks have started and left, and ranks of hosts that horovodrun has lost."""
+        """Kills all processes of the attempt, such as those that ranks have started and left."""
         for name in {rank.host for rank in self.ranks}:
             run_on(name, ["sh", "-c", _KILL_ALL, self._name])
 

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 
 from keras_sparse.launcher.attempt import Attempt
 from keras_sparse.launcher.attempt import next_folder
@@ -32,6 +33,7 @@ class Launcher:
             run, up to this number. `None` for `num_ranks`, without starting again for it.
         max_restarts: Integer. Ends after so many restarts without a checkpoint in between.
         log_dir: Folder for the output of ranks, or `None`.
+        stall_seconds: Float. Starts again when no step is reported for so long; `None` for never.
         grace: Float. Seconds that ranks have between SIGTERM and SIGKILL.
         options: List of strings. Further options of `horovodrun`.
     """
@@ -45,6 +47,7 @@ class Launcher:
         max_ranks=None,
         max_restarts=10,
         log_dir=None,
+        stall_seconds=None,
         grace=60.0,
         options=(),
     ):
@@ -55,6 +58,7 @@ class Launcher:
         self._grows = max_ranks is not None
         self._max_restarts = max_restarts
         self._log_dir = log_dir
+        self._stall_seconds = stall_seconds
         self._grace = grace
         self._options = options
         self._signal: int | None = None
@@ -149,12 +153,19 @@ class Launcher:
             elif silent := attempt.silent(SILENT_SECONDS):
                 names = ", ".join(sorted({rank.host for rank in silent}))
                 attempt.end(f"{names} no longer answers", grace=0)
+            elif self._stalls(attempt):
+                attempt.end(f"no step came for {self._stall_seconds} s")
             elif looks is not None and (saved := attempt.last("saved")) is not seen:
                 seen = saved
                 if looks.found:
                     attempt.end(f"hosts for {num_slots(looks.found)} ranks answer")
         if looks is not None:
             looks.stop()
+
+    def _stalls(self, attempt):
+        advanced = attempt.ranks[0].advanced
+        limit = self._stall_seconds
+        return limit is not None and advanced and time.monotonic() - advanced > limit
 
     def _fails_again(self, attempt):
         """Ends a training whose ranks fail before their first step, with one error, twice."""

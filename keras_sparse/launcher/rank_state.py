@@ -23,6 +23,8 @@ class RankState:
         host: String. Name of its host.
         pid: Integer. Its process there; `None` before it has started.
         heard: Float. `time.monotonic()` of its last line.
+        advanced: Float. `time.monotonic()` of its last report of a step or a checkpoint; `None`
+            before the first one.
         gone: Float. `time.monotonic()` when its process had ended; `None` before.
         status: Integer. Its exit status, 128 and the signal's number after a signal; `None` while
             it runs.
@@ -33,6 +35,7 @@ class RankState:
         self.host = host
         self.pid = None
         self.heard = time.monotonic()
+        self.advanced = None
         self.gone = None
         self.status = None
         self.events = []
@@ -55,6 +58,7 @@ class RankState:
             self.gone = self.heard
         elif event["event"] != "alive":
             self.events.append(event)
+            self.advanced = self.heard
         return shown
 
     @property

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -41,14 +42,20 @@ def train(hosts, *arguments, on=("alpha", "beta")):
 def start_until_step(hosts, number, *arguments):
     """Starts training on both hosts; returns the process once this step is done."""
     training = hosts.start(*hosts.horovodrun(SCRIPT, *arguments, SECONDS_A_STEP))
-    limit = threading.Timer(300, training.kill)  # whose output ends then
+    wait_for(training, rf"step {number}\b")
+    return training
+
+
+def wait_for(training, pattern):
+    """Waits until a training prints a line."""
+    limit = threading.Timer(300, training.kill)  # its output ends then
     limit.start()
     printed = []
     for line in training.stdout:
         printed.append(line)
-        if re.search(rf"step {number}\b", line):
+        if re.search(pattern, line):
             limit.cancel()
-            return training
+            return
     pytest.fail("".join(printed))
 
 
@@ -70,6 +77,25 @@ def test_one_host_goes_on_where_another_is_lost(hosts, is_silent, tmp_path):
     assert re.search("Resuming from step-0000000[2-9]0, epoch", printed)
     never_lost, _ = train(hosts, tmp_path / "whole", 60, on=["alpha"])
     assert on_one == pytest.approx(never_lost, abs=1e-5)
+
+
+def test_launch_goes_on_without_a_host_and_uses_it_when_it_is_back(hosts, tmp_path):
+    launch = [sys.executable, "-m", "keras_sparse", "launch", "-H", "alpha:1,beta:1"]
+    launch += ["--min-ranks", 1, "--max-ranks", 2, "--log-dir", tmp_path / "logs"]
+    training = hosts.start(*launch, SCRIPT, tmp_path / "run", 1500, SECONDS_A_STEP)
+    wait_for(training, r"step 25\b")
+    hosts.cut_off(1)
+    wait_for(training, r"launch: (beta no longer answers|rank 1 on beta could not be reached)")
+    wait_for(training, r"launch: starting 1 ranks on alpha:1")
+    wait_for(training, r"rank 0 of 1 is on alpha")
+    hosts.bring_back(1)
+    wait_for(training, r"launch: hosts for 2 ranks answer")
+    wait_for(training, r"rank 1 of 2 is on beta")
+    printed, _ = training.communicate(timeout=300)
+    assert training.returncode == 0, printed
+    loss = float(re.search(r"loss (\S+) after 1500", printed)[1])
+    never_lost, _ = train(hosts, tmp_path / "whole", 1500, on=["alpha"])
+    assert loss == pytest.approx(never_lost, abs=1e-5)
 
 
 def test_a_folder_of_one_host_alone_is_refused_and_left_as_it_is(hosts):

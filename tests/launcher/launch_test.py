@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.slow("starts processes"), needs_horovod]
 FOLDER = pathlib.Path(__file__).parent
 RANK = FOLDER / "scripted_rank.py"
 SECONDS = 120
+SLEEP = ["sleep", "600"]
 
 
 class Launch:
@@ -112,6 +113,20 @@ def test_ranks_start_again_when_one_is_lost(plan, cause, launch):
     assert "[0]<stdout>:7/10 ..." in launched.printed
 
 
+def test_ranks_start_again_when_no_step_comes(launch):
+    launched = launch(["waits", "done"], "--ranks", 2, "--stall-seconds", 2, "--grace", 5)
+    status, said = launched.end()
+    assert status == 0, launched.printed
+    assert said[1].startswith("no step came for 2 s after")
+
+
+def test_processes_that_killed_ranks_have_started_end_with_the_attempt(launch):
+    status, said = launch(["leaves", "done"], "--ranks", 2).end()
+    assert status == 0
+    assert said[1].startswith("ranks ended, and processes that they started live on")
+    assert not [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == SLEEP]
+
+
 def test_an_error_of_all_ranks_before_the_first_step_ends_it_the_second_time(launch):
     status, said = launch(["fails one", "fails other", "fails other"], "--ranks", 2).end()
     assert status == 1
@@ -127,8 +142,8 @@ def test_restarts_without_a_checkpoint_are_counted(launch):
     plan = [["late", "waits"], ["late saved", "waits"], ["late", "waits"], ["late", "waits"]]
     launched = launch(plan, "--ranks", 2, "--max-restarts", 1)
     status, said = launched.end()
-    assert status == 1
-    assert sum(line.startswith("starting") for line in said) == 4
+    assert status == 1, launched.printed
+    assert sum(line.startswith("starting") for line in said) == 4, launched.printed
     assert "This was restart 1 without a checkpoint" in said[-1]
 
 

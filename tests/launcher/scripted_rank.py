@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -48,7 +49,10 @@ if rank == 0 and word != "done":
     print(flush=True)
 if rank == 0 and argument == "saved":
     reports.report("saved", step=6, path="here")
-if word == "killed":
+if word == "leaves":
+    # It has the output of the rank, for whose end horovodrun waits.
+    subprocess.Popen(["sleep", "600"])
+if word in ("killed", "leaves"):
     time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGKILL)
 if word == "late":

@@ -115,6 +115,10 @@ class Hosts:
         """From now on nothing comes from a host, and nothing reaches it."""
         run_ip("-n", self.network.names[host], "link", "set", DEVICE, "down")
 
+    def bring_back(self, host):
+        """Ends `cut_off`."""
+        run_ip("-n", self.network.names[host], "link", "set", DEVICE, "up")
+
     def kill(self, host):
         """Ends all processes of a host at once."""
         self._servers[host].kill()
