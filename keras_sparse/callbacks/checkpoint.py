@@ -1,6 +1,7 @@
 import contextlib
 import math
 import pathlib
+import time
 import warnings
 from typing import Any
 
@@ -9,10 +10,12 @@ import keras
 from keras_sparse import native
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.callbacks.data_position import DataPosition
+from keras_sparse.callbacks.stop_signal import StopSignal
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.shared_errors import errors_on_all_ranks
+from keras_sparse.launcher.reports import report
 from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.optimizers.support.step_count import set_iterations
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
@@ -23,10 +26,8 @@ from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint
 from keras_sparse.saving.checkpoint.save_delta import find_base
 from keras_sparse.saving.checkpoint.save_delta import save_delta
-from keras_sparse.saving.checkpoint.whole_checkpoint import check_checkpoint_together
 from keras_sparse.saving.checkpoint.whole_checkpoint import latest_checkpoint
-from keras_sparse.saving.checkpoint.whole_checkpoint import WholeCheckpoint
-from keras_sparse.saving.format.damage_error import CheckpointDamagedError
+from keras_sparse.saving.checkpoint.whole_checkpoint import put_damaged_aside
 from keras_sparse.tables.embedding_variable import tables_of
 from keras_sparse.utils import checks
 
@@ -85,6 +86,9 @@ class Checkpoint(keras.callbacks.Callback):
             from it while `path` has no checkpoint. Epochs and batches then count from 0, and steps
             continue from the loaded one. Defaults to `None`: training begins with the model as it
             is.
+        on_signal: Signal or list of signals, such as `"SIGTERM"`. If one arrives during `fit`, all
+            ranks finish the step, save, and end with exit status 75; the same script, run again,
+            resumes. Defaults to `None`: signals act as they do without the callback.
 
     Attributes:
         first_batch: Integer. The batch that the data must start with if `skip_batches=False`,
@@ -95,6 +99,7 @@ class Checkpoint(keras.callbacks.Callback):
         ValueError: An argument is out of its range; `delta_every` is not below `every_steps`; or
             `begin_from` is `path` or in it. When training begins, if the model has no optimizer, or
             is not built with `resume=True` or `begin_from`.
+        RuntimeError: With `on_signal`, `fit` is not called in the main thread.
 
     Example:
     >>> import tempfile
@@ -115,6 +120,7 @@ class Checkpoint(keras.callbacks.Callback):
         skip_batches=True,
         links=True,
         begin_from=None,
+        on_signal=None,
     ):
         super().__init__()
         self.path = pathlib.Path(checks.folder(checks.local_path(path, "path"), "path"))
@@ -139,6 +145,7 @@ class Checkpoint(keras.callbacks.Callback):
                 "`delta_every` must be below `every_steps`: deltas are saved between checkpoints. "
                 f"Received: delta_every={delta_every}, every_steps={every_steps}"
             )
+        self._stop_signal = StopSignal(on_signal)
         self._folder: Any = None  # a `CheckpointFolder` once training begins
         self._is_first = True  # training with this callback
         self._epoch = 0
@@ -180,7 +187,8 @@ class Checkpoint(keras.callbacks.Callback):
             )
         self._saved = None
         self._batch, self._position, self._batch_position = 0, DataPosition(self.model), None
-        self._checkpoint_step = self._step()
+        self._stop_signal.begin(self._position)
+        self._checkpoint_step, self._reported_at = self._step(), -math.inf  # seconds
         told, self._first_batch = self._first_batch, 0
         self._begin(saved)
         if self._is_first and self._position.is_known:
@@ -240,16 +248,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _resume(self, saved):
         while saved and self._is_ahead(saved[-1]):
             last = saved.pop()
-            try:
-                with errors_on_all_ranks("checkpoint_opens"):
-                    checkpoint = WholeCheckpoint(last.path)
-                check_checkpoint_together(checkpoint, self.verbose)
-            except (CheckpointDamagedError, FileNotFoundError) as error:
-                if rank() == 0:
-                    self._folder.put_aside(last.path)
-                warnings.warn(
-                    f"A checkpoint was renamed to end in `.damaged`: {error}", stacklevel=2
-                )
+            if put_damaged_aside(last.path, self._folder, self.verbose):
                 continue
             # Later errors concern the model, so an older checkpoint would not help.
             info = self._load(last.path, verify=False)
@@ -258,6 +257,7 @@ class Checkpoint(keras.callbacks.Callback):
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
             self._saved, self._saved_path = self._state(), last.path
+            self._report("resumed")
             self._say_place(last)
             return
         if not saved:
@@ -288,7 +288,8 @@ class Checkpoint(keras.callbacks.Callback):
             is_shown = self.verbose and rank() == 0
             self._position.go_to(self._batch, position, self.skip_batches, is_shown)
             self._batch_position = self._first_batch = position
-            self._warn_of_random_order(position)
+            if self.skip_batches and position and rank() == 0:
+                self._position.warn_of_random_order(self._epoch, self._batch, position)
         elif self._batch:
             warnings.warn(
                 "Checkpoint must be given to Keras' own `fit` to resume in the middle of an "
@@ -296,19 +297,6 @@ class Checkpoint(keras.callbacks.Callback):
                 stacklevel=2,
             )
             self._batch = 0
-
-    def _warn_of_random_order(self, position):
-        if not self.skip_batches or not position or rank() != 0:
-            return
-        found = self._position.random_order(self._epoch, self._batch, position)
-        if found is not None:
-            warnings.warn(
-                "Checkpoint must skip the batches that were trained on, and the data of this `fit` "
-                "comes in another order than then: samples are trained twice or never. Give `fit` "
-                "`shuffle=False`, or draw the order by the number of the epoch, as the how-to page "
-                f"on checkpoints says. Received: {found}, with {position} batches to skip",
-                stacklevel=5,
-            )
 
     def on_epoch_begin(self, epoch, logs=None):
         self.model._initial_epoch = None  # or each later `fit` began there
@@ -325,10 +313,37 @@ class Checkpoint(keras.callbacks.Callback):
             self._save()
         elif _passed_multiple(self.delta_every, saved_step, step):
             self._save(is_delta=True)
+        if time.monotonic() - self._reported_at >= 1:
+            self._reported_at = time.monotonic()
+            self._report("step")
+        self._stop_if(self._stop_signal.after_step())
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_test_begin(self, logs=None):
+        self._stop_signal.begin_validation()
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._stop_if(self._stop_signal.after_step(), is_validation=True)
+
+    def on_test_end(self, logs=None):
+        self._stop_signal.end_validation()
+
+    def _stop_if(self, received, is_validation=False):
+        """Saves and ends the process if a signal was received."""
+        if received is None:
+            return
+        if is_validation:
+            self._end_epoch(self._epoch)
+        self._save()
+        if self.verbose and rank() == 0:
+            print(f"Stopping after {received}: saved {self._saved_path}, run again to resume")
+        self._stop_signal.exit(self._step(), received)
+
+    def _end_epoch(self, epoch):
         if not self._is_cut_off():  # or the next training resumes in it
             self._epoch, self._batch = epoch + 1, 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._end_epoch(epoch)
         if self.every_steps is None:
             self._save()
         elif self._is_saved():
@@ -337,6 +352,7 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self.model._initial_epoch = None
         self._save()
+        self._stop_if(self._stop_signal.after_training())
         self._position = None  # it has the data
 
     def _is_cut_off(self):
@@ -363,10 +379,15 @@ class Checkpoint(keras.callbacks.Callback):
         path = self._folder.path / name
         save(self.model, path, self._training(), self.verbose, self.links)
         self._saved, self._saved_path = self._state(), path
+        self._report("saved", path=str(path))
         if not is_delta:
             self._checkpoint_step = step
             if self.keep is not None and rank() == 0:
                 self._folder.remove_old(self.keep)
+
+    def _report(self, event, **facts):
+        if rank() == 0:
+            report(event, step=self._step(), **facts)
 
     def _write_training(self):
         """The epoch may have ended since the checkpoint was saved."""

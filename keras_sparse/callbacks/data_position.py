@@ -1,4 +1,5 @@
 import inspect
+import warnings
 
 import tensorflow as tf
 from keras.src.trainers import data_adapters  # how `fit` reads its data has no public name
@@ -39,13 +40,29 @@ class DataPosition:
             return 0
         return epochs._steps_seen
 
-    def random_order(self, epoch, batch, position):
-        """Returns which part of `fit`'s data draws another order in a new process, or `None`.
+    def is_running(self, frame):
+        """Returns whether the `fit` still runs: in a frame, or in one that called it."""
+        found = (_local(each, "epoch_iterator") for each in _frames_of_fit(frame))
+        return self.is_known and any(each is self._epochs for each in found)
+
+    def warn_of_random_order(self, epoch, batch, position):
+        """Warns if `fit`'s data draws another order in a new process.
 
         Args:
             epoch, batch: Integers. The batch to train on next, and its epoch.
             position: Integer. That of the batch.
         """
+        found = self._random_order(epoch, batch, position)
+        if found is not None:
+            warnings.warn(
+                "Checkpoint must skip the batches that were trained on, and the data of this `fit` "
+                "comes in another order than then: samples are trained twice or never. Give `fit` "
+                "`shuffle=False`, or draw the order by the number of the epoch, as the how-to page "
+                f"on checkpoints says. Received: {found}, with {position} batches to skip",
+                stacklevel=5,
+            )
+
+    def _random_order(self, epoch, batch, position):
         adapter, steps = self._epochs.data_adapter, self._epochs.steps_per_epoch
         num_epochs = epoch - self._fit["initial_epoch"]
         # A seed gives the first pass over the data the same order in each process.
@@ -102,16 +119,24 @@ def _epochs_and_fit(model):
     Returns:
         `(iterator, arguments)`: of the `fit` the arguments that say in which order data comes.
     """
-    frame = inspect.currentframe()
+    for frame in _frames_of_fit(inspect.currentframe()):
+        found = _local(frame, "epoch_iterator")
+        if _local(frame, "self") is model and hasattr(found, "_enumerate_iterator"):
+            return found, {name: _local(frame, name) for name in ("x", "shuffle", "initial_epoch")}
+    return None, {}
+
+
+def _frames_of_fit(frame):
+    """Yields the frames of functions `fit` among a frame and those that called it."""
     while frame is not None:
         # The variables of other frames are not looked at, which would keep them for longer.
-        if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
-            found = frame.f_locals.get("epoch_iterator")
-            if hasattr(found, "_enumerate_iterator"):
-                names = ("x", "shuffle", "initial_epoch")
-                return found, {name: frame.f_locals[name] for name in names}
+        if frame.f_code.co_name == "fit":
+            yield frame
         frame = frame.f_back
-    return None, {}
+
+
+def _local(frame, name):
+    return frame.f_locals.get(name)
 
 
 def _goes_on(epochs):

@@ -3,47 +3,18 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from ranks import HOROVODRUN
 from ranks import needs_horovod
+from ranks import ranks_by_themselves
 from ranks import run_ranks
 
 pytestmark = pytest.mark.slow("starts processes")
 SCRIPT = pathlib.Path(__file__).with_name("failing_rank.py")
 ENDING = pathlib.Path(__file__).with_name("ending_rank.py")
 SUPPORT = pathlib.Path(__file__).parents[1] / "support"
-
-
-def start_ranks(num_ranks, folder, *arguments):
-    """Starts ranks as `horovodrun --gloo` does, but leaves each to itself."""
-    from horovod.runner.common.util.hosts import get_host_assignments
-    from horovod.runner.common.util.hosts import parse_hosts
-    from horovod.runner.gloo_run import create_run_env_vars
-    from horovod.runner.gloo_run import create_slot_env_vars
-    from horovod.runner.http.http_server import RendezvousServer
-
-    server = RendezvousServer()
-    slots = get_host_assignments(parse_hosts(f"localhost:{num_ranks}"), num_ranks)
-    common = create_run_env_vars("127.0.0.1", ["lo"], server.start())
-    common["HOROVOD_GLOO_TIMEOUT_SECONDS"] = 600  # on a machine that may have much else to do
-    server.init(slots)
-    ranks = []
-    for slot in slots:
-        added = {**common, **create_slot_env_vars(slot)}
-        with open(folder / str(slot.rank), "w") as printed:
-            ranks.append(
-                subprocess.Popen(
-                    [sys.executable, *map(str, arguments)],
-                    env={**os.environ, **{name: str(value) for name, value in added.items()}},
-                    stdout=printed,
-                    stderr=subprocess.STDOUT,
-                )
-            )
-    return server, ranks
 
 
 @needs_horovod
@@ -82,14 +53,8 @@ def test_rounds_that_no_step_comes_for_end_without_a_warning(monkeypatch):
 @pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="needs Horovod")
 @pytest.mark.parametrize(("failure", "num_ranks"), [("raise", 3), ("kill", 2)])
 def test_one_failing_rank_ends_all_by_itself(failure, num_ranks, tmp_path):
-    server, ranks = start_ranks(num_ranks, tmp_path, SCRIPT, failure)
-    try:
+    with ranks_by_themselves(num_ranks, tmp_path, SCRIPT, failure) as ranks:
         statuses = [rank.wait(timeout=600) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-        server.stop()
-        server._httpd.server_close()  # which `stop` leaves out
     printed = [(tmp_path / str(rank)).read_text() for rank in range(num_ranks)]
     expected = [1] * num_ranks
     expected[1] = 1 if failure == "raise" else -signal.SIGKILL

@@ -1,5 +1,6 @@
 """Runs scripts and tests on several ranks."""
 
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -62,3 +63,42 @@ def run_ranks(num_ranks, *arguments, seconds=600, launcher=None, fresh=False):
         printed, _ = ranks.communicate()
         pytest.fail(f"{num_ranks} ranks hung for {seconds} s. They printed\n{printed}")
     return ranks.returncode, printed
+
+
+@contextlib.contextmanager
+def ranks_by_themselves(num_ranks, folder, *arguments):
+    """Starts ranks as `horovodrun --gloo` does, but leaves each to itself.
+
+    Yields a list of their processes. Each prints to the file of its number in `folder`.
+    """
+    from horovod.runner.common.util.hosts import get_host_assignments
+    from horovod.runner.common.util.hosts import parse_hosts
+    from horovod.runner.gloo_run import create_run_env_vars
+    from horovod.runner.gloo_run import create_slot_env_vars
+    from horovod.runner.http.http_server import RendezvousServer
+
+    server = RendezvousServer()
+    slots = get_host_assignments(parse_hosts(f"localhost:{num_ranks}"), num_ranks)
+    common = create_run_env_vars("127.0.0.1", ["lo"], server.start())
+    common["HOROVOD_GLOO_TIMEOUT_SECONDS"] = 600  # on a machine that may have much else to do
+    server.init(slots)
+    ranks: list[subprocess.Popen] = []
+    try:
+        for slot in slots:
+            added = {**common, **create_slot_env_vars(slot)}
+            environment = {**os.environ, **{name: str(value) for name, value in added.items()}}
+            with open(folder / str(slot.rank), "w") as printed:
+                ranks.append(
+                    subprocess.Popen(
+                        [sys.executable, *map(str, arguments)],
+                        env=environment,
+                        stdout=printed,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
+        yield ranks
+    finally:
+        for rank in ranks:
+            rank.kill()
+        server.stop()
+        server._httpd.server_close()  # which `stop` leaves out

@@ -115,6 +115,7 @@ _MEANINGS = (
     (r"average_(metrics|over_ranks)", "`MetricAverage` or `average_metrics`, after the last batch"),
     (r"regularized_parts", "the loss of a batch"),
     (r"StopTogether", "`StopTogether`"),
+    (r"stop_signal", "`Checkpoint(on_signal=...)`, after a batch"),
     (r"plan_\d+", "the building of a layer"),
     (r"broadcast|about|records|export|filter", "copying, saving or loading of tables"),
     (r"save|load|checkpoint|find_base", "saving or loading"),

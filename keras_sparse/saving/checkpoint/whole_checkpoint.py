@@ -148,3 +148,28 @@ def check_checkpoint_together(checkpoint, verbose=True):
     """Checks all tables, divided over ranks. All ranks must call it."""
     with errors_on_all_ranks("check_checkpoint"):
         check_checkpoint(checkpoint, checkpoint.readers[rank() :: size()], verbose)
+
+
+def put_damaged_aside(path, folder, verbose=True):
+    """Checks every byte of a checkpoint, and renames it with a warning if it is damaged.
+
+    All ranks must call it.
+
+    Args:
+        path: `pathlib.Path` of a checkpoint or delta.
+        folder: `CheckpointFolder` that contains it.
+        verbose: Boolean. Whether to show a bar if the check takes long.
+
+    Returns:
+        Whether it was damaged.
+    """
+    try:
+        with errors_on_all_ranks("checkpoint_opens"):
+            checkpoint = WholeCheckpoint(path)
+        check_checkpoint_together(checkpoint, verbose)
+    except (CheckpointDamagedError, FileNotFoundError) as error:
+        if rank() == 0:
+            folder.put_aside(path)
+        warnings.warn(f"A checkpoint was renamed to end in `.damaged`: {error}", stacklevel=3)
+        return True
+    return False

@@ -1,6 +1,8 @@
 """Checkpoints, files and the callback where each rank has a part of the tables."""
 
 import contextlib
+import os
+import signal
 import sys
 
 import keras
@@ -11,12 +13,14 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import saving
+from keras_sparse.callbacks import stop_signal
 from keras_sparse.commands import inspect_command
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
 from keras_sparse.optimizers.support.step_count import accumulation
+from keras_sparse.saving import CheckpointInfo
 from keras_sparse.saving.checkpoint import table_writer
 from keras_sparse.saving.table_format import table_loader
 
@@ -24,7 +28,7 @@ SIZES = [(12, 4), (9, 3), (None, 2)]
 NUM_STEPS = 4  # an epoch
 
 
-def make_model(seed=0, accumulate=None, in_graph=False, **places):
+def make_model(seed=0, accumulate=None, in_graph=False, per_execution=1, **places):
     layers = [Embedding(*size, "sum", seed=seed + i) for i, size in enumerate(SIZES)]
     ids = keras.Input((2,), dtype="int64")
     spread = DistributedEmbedding(layers, **(places or {"row_slice_threshold": 40}))
@@ -33,12 +37,13 @@ def make_model(seed=0, accumulate=None, in_graph=False, **places):
     model = keras.Model(ids, outputs)
     inner = keras_sparse.optimizers.Adagrad(0.1, gradient_accumulation_steps=accumulate)
     optimizer = ksd.DistributedOptimizer(inner)
-    model.compile(optimizer, loss="mse", run_eagerly=not in_graph)
+    options = {"run_eagerly": not in_graph, "steps_per_execution": per_execution}
+    model.compile(optimizer, loss="mse", **options)
     optimizer.build(model.trainable_variables)
     return model
 
 
-def fit(model, epochs, callbacks=(), is_ahead=False):
+def fit(model, epochs, callbacks=(), is_ahead=False, is_validated=False):
     random = np.random.default_rng(0)
     ids = random.integers(0, 9, (NUM_STEPS * 12, 2))
     targets = random.normal(size=(NUM_STEPS * 12, 1))
@@ -48,8 +53,10 @@ def fit(model, epochs, callbacks=(), is_ahead=False):
     if is_ahead:
         batches = tf.data.Dataset.from_tensor_slices(tuple(mine)).batch(batch_size)
         data = [keras_sparse.data.prefetch_lookups(batches, model, capacity=2)]
-    batch_size = None if is_ahead else batch_size
-    model.fit(*data, batch_size, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+    options = {"batch_size": None if is_ahead else batch_size, "epochs": epochs, "shuffle": False}
+    if is_validated:
+        options |= {"validation_data": mine, "validation_batch_size": batch_size}
+    model.fit(*data, verbose=0, callbacks=callbacks, **options)
 
 
 def rows_of(model):
@@ -94,11 +101,78 @@ def test_goes_on_in_the_middle_of_an_epoch(is_ahead, accumulate, every_steps, fo
         fit(make_model(**kwargs), 3, [callback(folder, **options), Cut()], is_ahead)
     other = make_model(seed=5, **kwargs)
     fit(other, 3, [callback(folder, **options)], is_ahead)
+    check_same(other, whole)
+
+
+def check_same(model, other):
+    """Checks that they have the same bits."""
     pairs = zip(
-        [rows_of(other), *dense_values(other)], [rows_of(whole), *dense_values(whole)], strict=True
+        [rows_of(model), *dense_values(model)], [rows_of(other), *dense_values(other)], strict=True
     )
     for ours, theirs in pairs:
         np.testing.assert_array_equal(ours, theirs)
+
+
+class Send(keras.callbacks.Callback):
+    """Sends a signal to the last rank alone, in a call of a hook."""
+
+    def __init__(self, hook, count):
+        super().__init__()
+        self.count = count
+        setattr(self, hook, self.call)
+
+    def call(self, *args, **kwargs):
+        self.count -= 1
+        if self.count == 0 and ksd.rank() == ksd.size() - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def _handler_of_before():
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("_handler_of_before")
+@pytest.mark.parametrize(
+    ("kwargs", "hook", "count", "batches"),
+    [
+        ({}, "on_train_batch_begin", 6, 6),
+        ({}, "on_train_end", 1, 12),
+        ({}, "on_test_batch_begin", 2, 4),
+        ({"accumulate": 3}, "on_train_batch_begin", 5, 5),
+        ({"in_graph": True, "per_execution": 3}, "on_train_batch_begin", 3, 7),
+        ({"in_graph": True}, "on_train_batch_begin", 7, 7),
+        ({"in_graph": True}, "on_train_batch_begin", 1, None),
+    ],
+    ids=["step", "end", "validation", "accumulation", "executions", "lookups ahead", "second"],
+)
+def test_a_signal_to_one_rank_stops_all(kwargs, hook, count, batches, folder, monkeypatch):
+    is_ahead = kwargs == {"in_graph": True}
+    if batches is not None:
+        monkeypatch.setattr(stop_signal, "_SECONDS", 0)  # ranks agree after each step
+    fit(whole := make_model(**kwargs), 3)
+    callbacks = [Send(hook, count), callback(folder, keep=1, on_signal="SIGTERM")]
+    with pytest.raises(SystemExit) as stopped:
+        fit(make_model(**kwargs), 3, callbacks, is_ahead, is_validated=True)
+    assert stopped.value.code == 75
+    training = CheckpointInfo.read(folder / names(folder)[-1]).training
+    trained = training["epoch"] * NUM_STEPS + training["batch"]
+    assert batches in (trained, None)
+    warns = ksd.rank() == 0 and trained == 3 * NUM_STEPS
+    with pytest.warns(match="returns without a step") if warns else contextlib.nullcontext():
+        fit(other := make_model(seed=5, **kwargs), 3, [callback(folder)], is_ahead)
+    check_same(other, whole)
+
+
+def test_ranks_with_other_signals_are_refused(folder):
+    on_signal = "SIGTERM" if ksd.rank() == 0 else None
+    options = {"on_signal": on_signal}
+    message = r"`on_signal` of `Checkpoint` must be the same on all ranks.*'SIGTERM'.* on rank 0"
+    is_one = ksd.size() == 1
+    with contextlib.nullcontext() if is_one else pytest.raises(ValueError, match=message):
+        fit(make_model(), 1, [callback(folder, **options)])
 
 
 def test_a_file_of_keras_has_the_state_of_the_last_update(folder):

@@ -1,0 +1,205 @@
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+
+from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.runtime import size
+from keras_sparse.distribute.ranks.shared_errors import check_agreement
+from keras_sparse.launcher.reports import report
+from keras_sparse.launcher.reports import TRY_AGAIN
+from keras_sparse.utils import checks
+
+# Signals by which people, launchers and batch systems end a process.
+SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT", "SIGXCPU")
+
+# Seconds between two agreements of ranks.
+_SECONDS = 1.0
+
+# A single quick step must not put the next agreement off for minutes.
+_MOST_GROWTH = 8
+
+
+class StopSignal:
+    """Decides with the other ranks when a `fit` stops because of a signal.
+
+    Args:
+        names: Names of signals, a string or a list of strings, or `None`.
+
+    Raises:
+        ValueError: A name is not in `SIGNALS`.
+    """
+
+    def __init__(self, names):
+        names = () if names is None else names if isinstance(names, (list, tuple)) else (names,)
+        self._names = [checks.one_of(name, SIGNALS, "on_signal") for name in names]
+        self._handler: Any = None  # a `_Handler` while a `fit` runs, if there are names
+        self._begin_phase()
+
+    def begin(self, position):
+        """Installs the handlers. Called by `fit`, on all ranks.
+
+        Args:
+            position: `DataPosition`. Signals end its `fit`.
+
+        Raises:
+            RuntimeError: This is not the main thread, or not called by Keras' `fit`.
+            ValueError: Ranks have other signals.
+        """
+        rule = "`on_signal` of `Checkpoint` must be the same on all ranks"
+        check_agreement([(str(self._names), "")], rule, "on_signal")
+        self._remove_handler()  # of a `fit` that raised an error
+        if not self._names:
+            return
+        thread = threading.current_thread()
+        if thread is not threading.main_thread():
+            raise RuntimeError(
+                "`on_signal` needs `fit` in the main thread, where Python handles signals. Call "
+                f"`fit` there, or pass `on_signal=None`. Received: on_signal={self._names} in "
+                f"thread '{thread.name}'"
+            )
+        if not position.is_known:
+            raise RuntimeError(
+                "`on_signal` needs Keras' own `fit`. In a loop of your own, handle the signal and "
+                f"call `saving.save_checkpoint`. Received: on_signal={self._names} in another loop"
+            )
+        self._handler = _Handler(self._names, position)
+        self._begin_phase()
+
+    def begin_validation(self):
+        """Called when an evaluation begins, in `fit` or outside, on all ranks."""
+        if self._handler is not None and not self._handler.is_awaited(sys._getframe()):
+            self._remove_handler()
+        self._begin_phase()
+
+    def end_validation(self):
+        """Called when the evaluation ends, on all ranks."""
+        self._begin_phase()
+
+    def _begin_phase(self):
+        """Lets ranks agree at the next step: the steps that follow take another time."""
+        self._every = self._remaining = 1  # steps
+        self._agreed_at: Any = None
+
+    def after_step(self):
+        """Returns the name of the signal that ends the training after this step, or `None`.
+
+        All ranks call it after each step, and all get the same. They agree about once a second, so
+        a signal that one rank alone received ends the training some steps later.
+        """
+        if self._handler is None:
+            return None
+        if size() == 1:
+            return self._handler.received
+        self._remaining -= 1
+        return None if self._remaining else self._agree()
+
+    def after_training(self):
+        """Returns the name of the signal that came before the training ended, or `None`.
+
+        All ranks call it. Removes the handlers if it returns `None`.
+        """
+        if self._handler is None:
+            return None
+        name = self._agree()
+        if name is None:
+            received = self._remove_handler()
+            if received is not None:  # since the agreement, on this rank alone
+                signal.raise_signal(signal.Signals[received])
+        return name
+
+    def _agree(self):
+        every = 1
+        if self._agreed_at is not None:
+            seconds = max(time.monotonic() - self._agreed_at, 1e-9)
+            most = _MOST_GROWTH * self._every
+            every = max(1, min(most, int(self._every * _SECONDS / seconds)))
+        of_ranks = gather_objects((self._handler.received, every), "stop_signal")
+        self._every = self._remaining = of_ranks[0][1]  # by the clock of one rank
+        self._agreed_at = time.monotonic()
+        return next((name for name, _ in of_ranks if name is not None), None)
+
+    def exit(self, step, name):
+        """Ends the process. Called when the state is saved.
+
+        Raises:
+            SystemExit: Always, with the status `TRY_AGAIN`.
+        """
+        report("stopped", step=step, signal=name)
+        # A launcher that sees one rank end sends signals to the others, which are about to end.
+        atexit.register(_ignore, self._names)
+        raise _Stopped(TRY_AGAIN)
+
+    def _remove_handler(self):
+        """Returns the name of the signal that the handler has received, or `None`."""
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            handler.remove()
+            return handler.received
+
+
+class _Handler:
+    """Notes signals while a `fit` runs.
+
+    A `fit` that raises an error leaves its handler behind, which then passes a signal on to the
+    handler before it. So does a forked process, such as a worker that reads data.
+
+    Args:
+        names: Names of signals.
+        position: `DataPosition` of the `fit`. The handler keeps no reference to it.
+    """
+
+    def __init__(self, names, position):
+        self.received = None  # the name of the first signal
+        self._position = weakref.ref(position)
+        self._process = os.getpid()
+        numbers = [signal.Signals[name] for name in names]
+        # All of them first: a signal may come as soon as a handler is installed.
+        self._previous = {number: signal.getsignal(number) for number in numbers}
+        for number in numbers:
+            signal.signal(number, self)
+
+    def __call__(self, number, frame):
+        if self.is_awaited(frame):
+            self.received = self.received or signal.Signals(number).name
+        elif os.getpid() != self._process or not _is_stopping():
+            self.remove()
+            previous = self._previous[number]
+            if callable(previous):
+                previous(number, frame)
+            elif previous != signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)
+
+    def is_awaited(self, frame):
+        """Returns whether `frame` is in the `fit` of this process that acts on a signal."""
+        position = self._position()
+        return os.getpid() == self._process and position is not None and position.is_running(frame)
+
+    def remove(self):
+        """Puts the handlers back that were there before."""
+        for number, previous in self._previous.items():
+            if signal.getsignal(number) is self:  # and none was installed since
+                # Python knows no handler of C code: it is `None`.
+                signal.signal(number, signal.SIG_DFL if previous is None else previous)
+
+
+class _Stopped(SystemExit):
+    """Ends the process after a signal."""
+
+
+def _is_stopping():
+    """Returns whether the program handles a `_Stopped`, as in its `finally`."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, _Stopped):
+        error = error.__context__
+    return error is not None
+
+
+def _ignore(names):
+    for name in names:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
