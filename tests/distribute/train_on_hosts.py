@@ -1,4 +1,4 @@
-"""Trains on hosts for several_hosts_test, and goes on from the last checkpoint of a folder.
+"""Trains on hosts, or under a launcher, and resumes from the last checkpoint of a folder.
 
 python tests/distribute/train_on_hosts.py FOLDER STEPS [SECONDS_A_STEP]
 """
@@ -50,7 +50,9 @@ model.fit(
     verbose=0,
     callbacks=[
         ksd.MetricAverage(),
-        keras_sparse.callbacks.Checkpoint(folder, every_steps=BATCHES_AN_EPOCH),
+        keras_sparse.callbacks.Checkpoint(
+            folder, every_steps=BATCHES_AN_EPOCH, on_signal="SIGTERM"
+        ),
         keras_sparse.callbacks.BroadcastGlobalVariables(),
         Told(),
     ],

@@ -3,82 +3,34 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
-import threading
 import time
 
 import psutil
 import pytest
 
-import forks
+from launched import Launched
 from ranks import needs_horovod
 
 pytestmark = [pytest.mark.slow("starts processes"), needs_horovod]
-FOLDER = pathlib.Path(__file__).parent
-RANK = FOLDER / "scripted_rank.py"
-SECONDS = 120
+RANK = pathlib.Path(__file__).with_name("scripted_rank.py")
 SLEEP = ["sleep", "600"]
-
-
-class Launch:
-    """A launcher whose ranks follow a plan, a word an attempt and rank."""
-
-    def __init__(self, folder, plan, *options):
-        self.logs = folder / "logs"
-        command = [sys.executable, RANK, self.logs, json.dumps(plan)]
-        self.process = subprocess.Popen(
-            [
-                *(*forks.python(), FOLDER / "quick_launch.py"),
-                *("--log-dir", self.logs, *map(str, options), *command),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.printed = ""
-        self.limit = threading.Timer(SECONDS, self.process.kill)  # its output ends then
-        self.limit.start()
-
-    def wait_for(self, pattern):
-        """Waits for a line; returns the match."""
-        while not (found := re.search(pattern, self.printed)):
-            line = self.process.stdout.readline()
-            assert line, self.printed
-            self.printed += line
-        return found
-
-    def end(self):
-        """Returns the exit status and the lines of the launcher itself."""
-        rest, _ = self.process.communicate()
-        self.printed += rest
-        assert "::keras_sparse::" not in self.printed
-        return self.process.returncode, re.findall(r"^launch: (.*)$", self.printed, re.MULTILINE)
-
-    def ranks(self):
-        """The processes of ranks that run now."""
-        return [
-            each
-            for each in psutil.process_iter(["cmdline"])
-            if (each.info["cmdline"] or [])[1:3] == [*map(str, (RANK, self.logs))]
-            and each.status() != psutil.STATUS_ZOMBIE
-        ]
 
 
 @pytest.fixture
 def launch(tmp_path):
     begun = []
 
-    def start(*arguments):
-        begun.append(Launch(tmp_path, *arguments))
+    def start(plan, *options):
+        """Starts a launcher whose ranks follow a plan, a word an attempt and rank."""
+        logs = tmp_path / "logs"
+        command = [sys.executable, RANK, logs, json.dumps(plan)]
+        begun.append(Launched(["--log-dir", logs, *options], command))
         return begun[-1]
 
     yield start
     for each in begun:
-        each.limit.cancel()
-        each.process.kill()
-        each.process.wait()
-        each.process.stdout.close()
+        each.close()
 
 
 def test_a_training_that_ends_well_is_started_once(launch, tmp_path):
