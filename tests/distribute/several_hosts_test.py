@@ -82,7 +82,7 @@ def test_one_host_goes_on_where_another_is_lost(hosts, is_silent, tmp_path):
 def test_launch_goes_on_without_a_host_and_uses_it_when_it_is_back(hosts, tmp_path):
     launch = [sys.executable, "-m", "keras_sparse", "launch", "-H", "alpha:1,beta:1"]
     launch += ["--min-ranks", 1, "--max-ranks", 2, "--log-dir", tmp_path / "logs"]
-    training = hosts.start(*launch, SCRIPT, tmp_path / "run", 1500, SECONDS_A_STEP)
+    training = hosts.start(*launch, SCRIPT, tmp_path / "run", 800, SECONDS_A_STEP)
     wait_for(training, r"step 25\b")
     hosts.cut_off(1)
     wait_for(training, r"launch: (beta no longer answers|rank 1 on beta could not be reached)")
@@ -93,8 +93,8 @@ def test_launch_goes_on_without_a_host_and_uses_it_when_it_is_back(hosts, tmp_pa
     wait_for(training, r"rank 1 of 2 is on beta")
     printed, _ = training.communicate(timeout=300)
     assert training.returncode == 0, printed
-    loss = float(re.search(r"loss (\S+) after 1500", printed)[1])
-    never_lost, _ = train(hosts, tmp_path / "whole", 1500, on=["alpha"])
+    loss = float(re.search(r"loss (\S+) after 800", printed)[1])
+    never_lost, _ = train(hosts, tmp_path / "whole", 800, on=["alpha"])
     assert loss == pytest.approx(never_lost, abs=1e-5)
 
 
