@@ -222,12 +222,13 @@ class Attempt:
         return prefix[0] + shown if shown else ""
 
     def _log(self, name, text):
+        """Writes to the file of a rank. Ranks go on where that fails, as on a full disk."""
         if self.folder is None or not text:
             return
-        if name not in self._logs:
-            self._logs[name] = (self.folder / f"{name}.log").open("w")
-        self._logs[name].write(text)
-        self._logs[name].flush()
+        with contextlib.suppress(OSError):
+            if name not in self._logs:
+                self._logs[name] = (self.folder / f"{name}.log").open("ab", buffering=0)
+            self._logs[name].write(text.encode())
 
 
 def next_folder(folder):

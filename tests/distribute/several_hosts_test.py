@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -13,6 +14,7 @@ from hosts import Hosts
 from hosts import LOCAL_DISK
 
 pytestmark = pytest.mark.slow("starts processes")
+LAUNCH = [sys.executable, "-m", "keras_sparse", "launch"]
 SCRIPT = "tests/distribute/train_on_hosts.py"
 SECONDS_A_STEP = 0.05
 SECONDS_UNTIL_NOTICED = 90  # what nothing is heard of is gone after 30, says Horovod
@@ -80,9 +82,8 @@ def test_one_host_goes_on_where_another_is_lost(hosts, is_silent, tmp_path):
 
 
 def test_launch_goes_on_without_a_host_and_uses_it_when_it_is_back(hosts, tmp_path):
-    launch = [sys.executable, "-m", "keras_sparse", "launch", "-H", "alpha:1,beta:1"]
-    launch += ["--min-ranks", 1, "--max-ranks", 2, "--log-dir", tmp_path / "logs"]
-    training = hosts.start(*launch, SCRIPT, tmp_path / "run", 800, SECONDS_A_STEP)
+    options = ["-H", "alpha:1,beta:1", "--min-ranks", 1, "--max-ranks", 2]
+    training = hosts.start(*LAUNCH, *options, SCRIPT, tmp_path / "run", 800, SECONDS_A_STEP)
     wait_for(training, r"step 25\b")
     hosts.cut_off(1)
     wait_for(training, r"launch: (beta no longer answers|rank 1 on beta could not be reached)")
@@ -96,6 +97,33 @@ def test_launch_goes_on_without_a_host_and_uses_it_when_it_is_back(hosts, tmp_pa
     loss = float(re.search(r"loss (\S+) after 800", printed)[1])
     never_lost, _ = train(hosts, tmp_path / "whole", 800, on=["alpha"])
     assert loss == pytest.approx(never_lost, abs=1e-5)
+
+
+def end_launcher(hosts, pattern, number):
+    """Sends a signal to the launcher on alpha; waits until no rank runs on beta."""
+    assert hosts.run("pkill", f"-{number}", "-f", pattern)[0] == 0
+    deadline = time.monotonic() + SECONDS_UNTIL_NOTICED
+    while hosts.run("pgrep", "-f", "[t]rain_on_hosts", host=1)[0] == 0:
+        assert time.monotonic() < deadline
+
+
+def test_a_signal_to_launch_ends_ranks_on_all_hosts_in_order(hosts, tmp_path):
+    options = ["-H", "alpha:1,beta:1"]
+    training = hosts.start(*LAUNCH, *options, SCRIPT, tmp_path / "run", 2000, SECONDS_A_STEP)
+    wait_for(training, r"step 25\b")
+    end_launcher(hosts, "[p]ython -m keras_sparse launch", "TERM")
+    printed, _ = training.communicate(timeout=60)
+    assert training.returncode == 75, printed
+    assert "Stopping after SIGTERM: saved" in printed
+
+
+def test_ranks_on_other_hosts_end_when_the_one_of_launch_is_lost(hosts, tmp_path):
+    training = hosts.start(*LAUNCH, "-H", "beta:1", SCRIPT, tmp_path / "run", 2000, SECONDS_A_STEP)
+    wait_for(training, r"step 25\b")
+    end_launcher(hosts, "[k]eras_sparse launch|[h]orovod|[m]ultiprocessing|[s]sh .*beta", "KILL")
+    step = int(max((tmp_path / "run").iterdir()).name.removeprefix("step-"))
+    assert step % 10, "the rank has saved before it ended"
+    training.communicate(timeout=60)
 
 
 def test_a_folder_of_one_host_alone_is_refused_and_left_as_it_is(hosts):

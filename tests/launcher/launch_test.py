@@ -72,6 +72,13 @@ def test_ranks_start_again_when_no_step_comes(launch):
     assert said[1].startswith("no step came for 2 s after")
 
 
+def test_ranks_go_on_when_the_disk_of_their_logs_is_full(launch):
+    launched = launch(["full"], "--ranks", 2)
+    status, _ = launched.end()
+    assert status == 0
+    assert launched.printed.count("a long line of text") == 40_000
+
+
 def test_processes_that_killed_ranks_have_started_end_with_the_attempt(launch):
     status, said = launch(["leaves", "done"], "--ranks", 2).end()
     assert status == 0

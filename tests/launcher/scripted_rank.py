@@ -36,12 +36,17 @@ def stop(number, frame):
         sys.exit(reports.TRY_AGAIN)
 
 
+if word == "full":
+    (logs / f"attempt-{attempt:03}" / f"rank-{rank}.log").symlink_to("/dev/full")
 print(f"attempt {attempt}, rank {rank} of {os.environ['HOROVOD_SIZE']}: {word}", flush=True)
 signal.signal(signal.SIGTERM, signal.SIG_DFL if word == "waits" else stop)
 if word == "fails":
     raise RuntimeError(argument)
 if word == "ends":
     sys.exit(int(argument))
+if word == "full":
+    print("a long line of text\n" * 20_000, end="", flush=True)
+    sys.exit(0)
 if rank == 0 and word != "done":
     # A progress bar has begun the line.
     print("7/10 ...", end="", flush=True)
