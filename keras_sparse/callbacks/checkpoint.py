@@ -335,7 +335,8 @@ class Checkpoint(keras.callbacks.Callback):
             self._end_epoch(self._epoch)
         self._save()
         if self.verbose and rank() == 0:
-            print(f"Stopping after {received}: saved {self._saved_path}, run again to resume")
+            text = f"Stopping after {received}: saved {self._saved_path}, run again to resume"
+            print(text, flush=True)
         self._stop_signal.exit(self._step(), received)
 
     def _end_epoch(self, epoch):

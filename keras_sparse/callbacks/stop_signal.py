@@ -131,7 +131,7 @@ class StopSignal:
         """
         report("stopped", step=step, signal=name)
         # A launcher that sees one rank end sends signals to the others, which are about to end.
-        atexit.register(_ignore, self._names)
+        atexit.register(self._handler.ignore)
         raise _Stopped(TRY_AGAIN)
 
     def _remove_handler(self):
@@ -157,6 +157,7 @@ class _Handler:
         self.received = None  # the name of the first signal
         self._position = weakref.ref(position)
         self._process = os.getpid()
+        self._is_removed = False
         numbers = [signal.Signals[name] for name in names]
         # All of them first: a signal may come as soon as a handler is installed.
         self._previous = {number: signal.getsignal(number) for number in numbers}
@@ -168,24 +169,43 @@ class _Handler:
             self.received = self.received or signal.Signals(number).name
         elif os.getpid() != self._process or not _is_stopping():
             self.remove()
-            previous = self._previous[number]
-            if callable(previous):
-                previous(number, frame)
-            elif previous != signal.SIG_IGN:
+            before = self._before(number)
+            if callable(before):
+                before(number, frame)
+            elif before != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
 
     def is_awaited(self, frame):
         """Returns whether `frame` is in the `fit` of this process that acts on a signal."""
         position = self._position()
-        return os.getpid() == self._process and position is not None and position.is_running(frame)
+        if self._is_removed or position is None or os.getpid() != self._process:
+            return False
+        return position.is_running(frame)
 
     def remove(self):
-        """Puts the handlers back that were there before."""
-        for number, previous in self._previous.items():
-            if signal.getsignal(number) is self:  # and none was installed since
-                # Python knows no handler of C code: it is `None`.
-                signal.signal(number, signal.SIG_DFL if previous is None else previous)
+        """Puts the handlers back that were there before, unless others were installed since."""
+        self._is_removed = True
+        for number in self._installed():
+            signal.signal(number, self._before(number))
+
+    def ignore(self):
+        """Lets the rest of the process ignore the signals."""
+        for number in self._installed():
+            signal.signal(number, signal.SIG_IGN)
+
+    def _installed(self):
+        """Returns the numbers of the signals for which no other handler was installed since."""
+        of_numbers: Any = {number: signal.getsignal(number) for number in self._previous}
+        return [number for number, handler in of_numbers.items() if handler is self]
+
+    def _before(self, number):
+        """Returns the handler of before, of which several may have been removed out of order."""
+        previous = self._previous[number]
+        if isinstance(previous, _Handler) and previous._is_removed:
+            return previous._before(number)
+        # Python knows no handler of C code: it is `None`.
+        return signal.SIG_DFL if previous is None else previous
 
 
 class _Stopped(SystemExit):
@@ -198,8 +218,3 @@ def _is_stopping():
     while error is not None and not isinstance(error, _Stopped):
         error = error.__context__
     return error is not None
-
-
-def _ignore(names):
-    for name in names:
-        signal.signal(signal.Signals[name], signal.SIG_IGN)
