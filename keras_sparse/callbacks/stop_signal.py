@@ -179,9 +179,7 @@ class _Handler:
     def is_awaited(self, frame):
         """Returns whether `frame` is in the `fit` of this process that acts on a signal."""
         position = self._position()
-        if self._is_removed or position is None or os.getpid() != self._process:
-            return False
-        return position.is_running(frame)
+        return os.getpid() == self._process and position is not None and position.is_running(frame)
 
     def remove(self):
         """Puts the handlers back that were there before, unless others were installed since."""
