@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import check_agreement
 from keras_sparse.launcher.reports import report
@@ -38,7 +39,7 @@ class StopSignal:
         names = () if names is None else names if isinstance(names, (list, tuple)) else (names,)
         self._names = [checks.one_of(name, SIGNALS, "on_signal") for name in names]
         self._handler: Any = None  # a `_Handler` while a `fit` runs, if there are names
-        self._begin_phase()
+        self._restart()
 
     def begin(self, position):
         """Installs the handlers. Called by `fit`, on all ranks.
@@ -68,20 +69,18 @@ class StopSignal:
                 f"call `saving.save_checkpoint`. Received: on_signal={self._names} in another loop"
             )
         self._handler = _Handler(self._names, position)
-        self._begin_phase()
+        self._restart()
 
-    def begin_validation(self):
-        """Called when an evaluation begins, in `fit` or outside, on all ranks."""
+    def begin_phase(self):
+        """Lets ranks agree at the next step, because the steps that follow take another time.
+
+        Called when an evaluation begins or ends, in `fit` or outside, on all ranks.
+        """
         if self._handler is not None and not self._handler.is_awaited(sys._getframe()):
             self._remove_handler()
-        self._begin_phase()
+        self._restart()
 
-    def end_validation(self):
-        """Called when the evaluation ends, on all ranks."""
-        self._begin_phase()
-
-    def _begin_phase(self):
-        """Lets ranks agree at the next step: the steps that follow take another time."""
+    def _restart(self):
         self._every = self._remaining = 1  # steps
         self._agreed_at: Any = None
 
@@ -123,12 +122,20 @@ class StopSignal:
         self._agreed_at = time.monotonic()
         return next((name for name, _ in of_ranks if name is not None), None)
 
-    def exit(self, step, name):
+    def exit(self, step, name, saved, verbose):
         """Ends the process. Called when the state is saved.
+
+        Args:
+            step: Integer. The optimizer's steps.
+            name: String. The signal.
+            saved: Path of the checkpoint.
+            verbose: Boolean. Whether to print why the process ends.
 
         Raises:
             SystemExit: Always, with the status `TRY_AGAIN`.
         """
+        if verbose and rank() == 0:
+            print(f"Stopping after {name}: saved {saved}, run again to resume", flush=True)
         report("stopped", step=step, signal=name)
         # A launcher that sees one rank end sends signals to the others, which are about to end.
         atexit.register(self._handler.ignore)

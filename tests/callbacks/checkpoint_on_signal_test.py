@@ -2,9 +2,11 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import signal
+import types
 
 import keras
 import numpy as np
@@ -186,3 +188,18 @@ def test_reports_to_a_launcher(tmp_path, monkeypatch, capfd):
         {"event": "saved", "step": 5, "path": paths[3]},
         {"event": "stopped", "step": 5, "signal": "SIGTERM"},
     ]
+
+
+def test_reports_steps_in_a_validation_too(tmp_path, monkeypatch, capfd):
+    """A launcher takes a training without reports for one that stands still."""
+    monkeypatch.setenv("KERAS_SPARSE_LAUNCHED", "1")
+    seconds = itertools.count()  # each look at the clock is one later
+    clock = types.SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr("keras_sparse.callbacks.checkpoint.time", clock)
+    options = {"validation_data": (IDS, TARGETS), "validation_batch_size": 8, "epochs": 1}
+    callback = Checkpoint(tmp_path, verbose=False)
+    train(model := make_model(), arrays, [callback], **options)
+    reported = capfd.readouterr().out.count('"event": "step"')
+    assert reported == 4 + 4
+    model.evaluate(IDS, TARGETS, callbacks=[callback], verbose=0)
+    assert MARK not in capfd.readouterr().out

@@ -242,7 +242,7 @@ def test_ranks_agree_about_once_a_second(seconds, monkeypatch):
     assert max(gaps) <= max(2.0, 2 * seconds) + 1e-9  # by the clock of rank 0
     assert max(gaps[8:]) > 1.5
     assert min(gaps[8:]) >= min(1.0, seconds)
-    stop.begin_validation()
+    stop.begin_phase()
     ranks.now += seconds
     num_agreed = len(ranks.agreed)
     assert stop.after_step() is None
