@@ -325,10 +325,11 @@ class Checkpoint(keras.callbacks.Callback):
             self._after_step(is_validation=True)
 
     def _after_step(self, is_validation=False):
-        if time.monotonic() - self._reported_at >= 1:
+        received = self._stop_signal.after_step()
+        if received or time.monotonic() - self._reported_at >= 1:
             self._reported_at = time.monotonic()
             self._report("step")
-        self._stop_if(self._stop_signal.after_step(), is_validation)
+        self._stop_if(received, is_validation)
 
     def _stop_if(self, received, is_validation=False):
         """Saves and ends the process if a signal was received."""

@@ -136,7 +136,8 @@ class StopSignal:
         """
         if verbose and rank() == 0:
             print(f"Stopping after {name}: saved {saved}, run again to resume", flush=True)
-        report("stopped", step=step, signal=name)
+        is_ours = self._handler.received is not None  # or another rank's
+        report("stopped", step=step, signal=name, received=is_ours)
         # A launcher that sees one rank end sends signals to the others, which are about to end.
         atexit.register(self._handler.ignore)
         raise _Stopped(TRY_AGAIN)

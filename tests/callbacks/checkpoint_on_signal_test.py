@@ -180,13 +180,15 @@ def test_reports_to_a_launcher(tmp_path, monkeypatch, capfd):
     assert facts == [
         {"event": "step", "step": 1},
         {"event": "saved", "step": 2, "path": paths[0]},
+        {"event": "step", "step": 3},
         {"event": "saved", "step": 3, "path": paths[1]},
-        {"event": "stopped", "step": 3, "signal": "SIGTERM"},
+        {"event": "stopped", "step": 3, "signal": "SIGTERM", "received": True},
         {"event": "resumed", "step": 3},
         {"event": "saved", "step": 4, "path": paths[2]},
         {"event": "step", "step": 4},
+        {"event": "step", "step": 5},
         {"event": "saved", "step": 5, "path": paths[3]},
-        {"event": "stopped", "step": 5, "signal": "SIGTERM"},
+        {"event": "stopped", "step": 5, "signal": "SIGTERM", "received": True},
     ]
 
 
