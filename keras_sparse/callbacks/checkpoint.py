@@ -86,9 +86,9 @@ class Checkpoint(keras.callbacks.Callback):
             from it while `path` has no checkpoint. Epochs and batches then count from 0, and steps
             continue from the loaded one. Defaults to `None`: training begins with the model as it
             is.
-        on_signal: Signal or list of signals, such as `"SIGTERM"`. If one arrives during `fit`, all
-            ranks finish the step, save, and end with exit status 75; the same script, run again,
-            resumes. Defaults to `None`: signals act as they do without the callback.
+        on_signal: Name of a signal, such as `"SIGTERM"`, or list of names. If one arrives during
+            `fit`, all ranks finish the same step, save, and end with exit status 75. The same
+            script, run again, resumes. Defaults to `None`: signals act as without the callback.
 
     Attributes:
         first_batch: Integer. The batch that the data must start with if `skip_batches=False`,
@@ -313,19 +313,23 @@ class Checkpoint(keras.callbacks.Callback):
             self._save()
         elif _passed_multiple(self.delta_every, saved_step, step):
             self._save(is_delta=True)
-        if time.monotonic() - self._reported_at >= 1:
-            self._reported_at = time.monotonic()
-            self._report("step")
-        self._stop_if(self._stop_signal.after_step())
+        self._after_step()
 
     def on_test_begin(self, logs=None):
-        self._stop_signal.begin_validation()
+        self._stop_signal.begin_phase()
+
+    on_test_end = on_test_begin
 
     def on_test_batch_end(self, batch, logs=None):
-        self._stop_if(self._stop_signal.after_step(), is_validation=True)
+        if self._position is not None:  # or no `fit` runs
+            self._after_step(is_validation=True)
 
-    def on_test_end(self, logs=None):
-        self._stop_signal.end_validation()
+    def _after_step(self, is_validation=False):
+        received = self._stop_signal.after_step()
+        if received or time.monotonic() - self._reported_at >= 1:
+            self._reported_at = time.monotonic()
+            self._report("step")
+        self._stop_if(received, is_validation)
 
     def _stop_if(self, received, is_validation=False):
         """Saves and ends the process if a signal was received."""
@@ -334,9 +338,7 @@ class Checkpoint(keras.callbacks.Callback):
         if is_validation:
             self._end_epoch(self._epoch)
         self._save()
-        if self.verbose and rank() == 0:
-            print(f"Stopping after {received}: saved {self._saved_path}, run again to resume")
-        self._stop_signal.exit(self._step(), received)
+        self._stop_signal.exit(self._step(), received, self._saved_path, self.verbose)
 
     def _end_epoch(self, epoch):
         if not self._is_cut_off():  # or the next training resumes in it

@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 from keras_sparse.distribute.ranks.collectives import gather_objects
+from keras_sparse.distribute.ranks.runtime import rank
 from keras_sparse.distribute.ranks.runtime import size
 from keras_sparse.distribute.ranks.shared_errors import check_agreement
 from keras_sparse.launcher.reports import report
@@ -38,7 +39,7 @@ class StopSignal:
         names = () if names is None else names if isinstance(names, (list, tuple)) else (names,)
         self._names = [checks.one_of(name, SIGNALS, "on_signal") for name in names]
         self._handler: Any = None  # a `_Handler` while a `fit` runs, if there are names
-        self._begin_phase()
+        self._restart()
 
     def begin(self, position):
         """Installs the handlers. Called by `fit`, on all ranks.
@@ -68,20 +69,18 @@ class StopSignal:
                 f"call `saving.save_checkpoint`. Received: on_signal={self._names} in another loop"
             )
         self._handler = _Handler(self._names, position)
-        self._begin_phase()
+        self._restart()
 
-    def begin_validation(self):
-        """Called when an evaluation begins, in `fit` or outside, on all ranks."""
+    def begin_phase(self):
+        """Lets ranks agree at the next step, because the steps that follow take another time.
+
+        Called when an evaluation begins or ends, in `fit` or outside, on all ranks.
+        """
         if self._handler is not None and not self._handler.is_awaited(sys._getframe()):
             self._remove_handler()
-        self._begin_phase()
+        self._restart()
 
-    def end_validation(self):
-        """Called when the evaluation ends, on all ranks."""
-        self._begin_phase()
-
-    def _begin_phase(self):
-        """Lets ranks agree at the next step: the steps that follow take another time."""
+    def _restart(self):
         self._every = self._remaining = 1  # steps
         self._agreed_at: Any = None
 
@@ -123,15 +122,24 @@ class StopSignal:
         self._agreed_at = time.monotonic()
         return next((name for name, _ in of_ranks if name is not None), None)
 
-    def exit(self, step, name):
+    def exit(self, step, name, saved, verbose):
         """Ends the process. Called when the state is saved.
+
+        Args:
+            step: Integer. The optimizer's steps.
+            name: String. The signal.
+            saved: Path of the checkpoint.
+            verbose: Boolean. Whether to print why the process ends.
 
         Raises:
             SystemExit: Always, with the status `TRY_AGAIN`.
         """
-        report("stopped", step=step, signal=name)
+        if verbose and rank() == 0:
+            print(f"Stopping after {name}: saved {saved}, run again to resume", flush=True)
+        is_ours = self._handler.received is not None  # or another rank's
+        report("stopped", step=step, signal=name, received=is_ours)
         # A launcher that sees one rank end sends signals to the others, which are about to end.
-        atexit.register(_ignore, self._names)
+        atexit.register(self._handler.ignore)
         raise _Stopped(TRY_AGAIN)
 
     def _remove_handler(self):
@@ -157,6 +165,7 @@ class _Handler:
         self.received = None  # the name of the first signal
         self._position = weakref.ref(position)
         self._process = os.getpid()
+        self._is_removed = False
         numbers = [signal.Signals[name] for name in names]
         # All of them first: a signal may come as soon as a handler is installed.
         self._previous = {number: signal.getsignal(number) for number in numbers}
@@ -168,10 +177,10 @@ class _Handler:
             self.received = self.received or signal.Signals(number).name
         elif os.getpid() != self._process or not _is_stopping():
             self.remove()
-            previous = self._previous[number]
-            if callable(previous):
-                previous(number, frame)
-            elif previous != signal.SIG_IGN:
+            before = self._before(number)
+            if callable(before):
+                before(number, frame)
+            elif before != signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
 
@@ -181,11 +190,28 @@ class _Handler:
         return os.getpid() == self._process and position is not None and position.is_running(frame)
 
     def remove(self):
-        """Puts the handlers back that were there before."""
-        for number, previous in self._previous.items():
-            if signal.getsignal(number) is self:  # and none was installed since
-                # Python knows no handler of C code: it is `None`.
-                signal.signal(number, signal.SIG_DFL if previous is None else previous)
+        """Puts the handlers back that were there before, unless others were installed since."""
+        self._is_removed = True
+        for number in self._installed():
+            signal.signal(number, self._before(number))
+
+    def ignore(self):
+        """Lets the rest of the process ignore the signals."""
+        for number in self._installed():
+            signal.signal(number, signal.SIG_IGN)
+
+    def _installed(self):
+        """Returns the numbers of the signals for which no other handler was installed since."""
+        of_numbers: Any = {number: signal.getsignal(number) for number in self._previous}
+        return [number for number, handler in of_numbers.items() if handler is self]
+
+    def _before(self, number):
+        """Returns the handler of before, of which several may have been removed out of order."""
+        previous = self._previous[number]
+        if isinstance(previous, _Handler) and previous._is_removed:
+            return previous._before(number)
+        # Python knows no handler of C code: it is `None`.
+        return signal.SIG_DFL if previous is None else previous
 
 
 class _Stopped(SystemExit):
@@ -198,8 +224,3 @@ def _is_stopping():
     while error is not None and not isinstance(error, _Stopped):
         error = error.__context__
     return error is not None
-
-
-def _ignore(names):
-    for name in names:
-        signal.signal(signal.Signals[name], signal.SIG_IGN)

@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 import tensorflow as tf
 
@@ -6,6 +8,16 @@ import tensorflow as tf
 def write_in_the_step(monkeypatch):
     """Or it depends on the threads what is read before it is written."""
     monkeypatch.setenv("KERAS_SPARSE_EVICTION_THREADS", "0")
+
+
+@pytest.fixture
+def handlers_of_before():
+    """Installs the handlers of signals again that were there before a test."""
+    numbers = (signal.SIGTERM, signal.SIGUSR1)
+    handlers = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
 
 
 @pytest.fixture

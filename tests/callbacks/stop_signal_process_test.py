@@ -18,7 +18,7 @@ from checkpoint_cases import names
 pytestmark = pytest.mark.slow("starts processes")
 SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 TRAIN = """
-import hashlib, sys
+import atexit, hashlib, os, signal, sys
 import keras
 from checkpoint_cases import content, fit, make_model
 from keras_sparse.callbacks import Checkpoint
@@ -40,6 +40,7 @@ print("begins", flush=True)
 sys.stdin.readline()
 callback = Checkpoint(folder, every_steps=5, on_signal="SIGTERM", verbose=False)
 if int(waits_in_save):
+    atexit.register(os.kill, os.getpid(), signal.SIGTERM)  # a last one while the process ends
     class Wait(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             if int(self.model.optimizer.iterations) == 7:

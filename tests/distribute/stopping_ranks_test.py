@@ -66,6 +66,7 @@ def test_a_signal_to_one_rank_saves_and_ends_all(tmp_path, monkeypatch):
     assert reports[0] == {"event": "resumed", "step": saved}
     stops = [each for each in reports if each["event"] == "stopped"]
     saved = CheckpointInfo.read(latest_checkpoint(folder)).step
+    assert sorted(each.pop("received") for each in stops) == [False, True]  # of rank 0, and of 1
     assert stops == [{"event": "stopped", "step": saved, "signal": "SIGTERM"}] * 2
     assert reports[-3]["event"] == "saved"
 
