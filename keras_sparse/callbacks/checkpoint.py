@@ -148,6 +148,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._checkpoint_step = 0
         self._saved: Any = None  # `_state` at the last checkpoint or delta
         self._saved_path: Any = None
+        self._place: Any = None  # the training dict, once a checkpoint or delta was saved in it
         self._first_batch: Any = None
 
     @property
@@ -178,7 +179,7 @@ class Checkpoint(keras.callbacks.Callback):
                 f"folder, or remove the checkpoints. Received: path='{self.path}' with "
                 f"{len(saved)} checkpoints"
             )
-        self._saved = None
+        self._saved = self._place = None
         self._batch, self._position, self._batch_position = 0, DataPosition(self.model), None
         self._checkpoint_step = self._step()
         told, self._first_batch = self._first_batch, 0
@@ -316,8 +317,15 @@ class Checkpoint(keras.callbacks.Callback):
         if self._position.now(is_epoch_over=True) == 0:
             self._first_batch = 0
 
+    def on_train_batch_begin(self, batch, logs=None):
+        # Other callbacks may have evicted rows since the last step was saved. A training that
+        # resumes after that step would keep them.
+        place, self._place = self._place, None
+        if place is not None and not self._is_saved():
+            self._save_as(place, is_delta=True)
+
     def on_train_batch_end(self, batch, logs=None):
-        self._batch = batch + 1
+        self._batch, self._place = batch + 1, None
         self._batch_position = self._position.now(is_epoch_over=False)
         step = self._step()
         saved_step = self._checkpoint_step if self._saved is None else self._saved[0]
@@ -329,6 +337,8 @@ class Checkpoint(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if not self._is_cut_off():  # or the next training resumes in it
             self._epoch, self._batch = epoch + 1, 0
+        if self._place is not None:
+            self._place = self._training()
         if self.every_steps is None:
             self._save()
         elif self._is_saved():
@@ -349,10 +359,14 @@ class Checkpoint(keras.callbacks.Callback):
         return self.model.stop_training and self._batch < num_batches and not has_ended
 
     def _save(self, is_delta=False):
-        step = self._step()
+        self._place = self._training()
         if self._is_saved():
             self._write_training()
-            return
+        else:
+            self._save_as(self._place, is_delta)
+
+    def _save_as(self, training, is_delta):
+        step = self._step()
         # Of this step something may be saved: rows were evicted since, or gradients accumulated.
         is_again = any(each.step == step for each in self._folder.list())
         is_delta = broadcast_object(is_delta or is_again, 0, "checkpoint.is_again")
@@ -361,7 +375,7 @@ class Checkpoint(keras.callbacks.Callback):
         save = save_delta if is_delta else save_checkpoint
         name = broadcast_object(self._folder.new_name(step, is_delta), 0, "checkpoint.name")
         path = self._folder.path / name
-        save(self.model, path, self._training(), self.verbose, self.links)
+        save(self.model, path, training, self.verbose, self.links)
         self._saved, self._saved_path = self._state(), path
         if not is_delta:
             self._checkpoint_step = step
