@@ -1,8 +1,9 @@
-"""Trainings that end early and resume on another number of ranks: run on every rank.
+"""Trainings that end early and resume on another number of ranks, for resuming_ranks_test.
 
-`python resuming_ranks.py FOLDER STAGE CASE...` resumes the trainings with these numbers. The table
-`seen` counts: a row is the number of times that its id was trained, and each batch has an id of its
-own.
+python tests/distribute/resuming_ranks.py FOLDER STAGE [NUMBER, CASE]...
+
+Each training has its own number and a `Case` in JSON. Its table `seen` counts: a row is the number
+of times that its id was trained, and each batch has an id of its own.
 """
 
 import contextlib
@@ -18,7 +19,6 @@ import tensorflow as tf
 
 import keras_sparse
 import keras_sparse.distribute as ksd
-import pairwise
 import small_disks
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
@@ -37,7 +37,7 @@ PLACES = [
 
 
 class Case(NamedTuple):
-    ranks: tuple  # how many, of each stage
+    ranks: list  # how many, of each stage
     saves: str
     steps_an_update: int | None
     is_ahead: bool
@@ -46,23 +46,6 @@ class Case(NamedTuple):
     skips: bool  # whether the callback skips batches, or the data begins with the right one
     per_execution: int
     first_end: str  # what ends the first stage, or is damaged after it
-
-
-_PAIRS = pairwise.pairwise(
-    ranks=[(3, 2, 3), (2, 1, 2)],
-    saves=["steps", "epochs", "deltas"],
-    steps_an_update=[None, 3],
-    is_ahead=[False, True],
-    is_uneven=[True, False],
-    goes_on=[True, False],
-    skips=[True, False],
-    per_execution=[1, 2],
-)
-_FIRST_ENDS = ["killed", "flipped byte", "cut file", "missing file", "full disk"]
-CASES = [
-    Case(*each, first_end=_FIRST_ENDS[number % len(_FIRST_ENDS)])
-    for number, each in enumerate(_PAIRS)
-]
 
 
 def options_of(case):
@@ -218,9 +201,8 @@ def expected_counts(case):
     return counts / (case.steps_an_update or 1)
 
 
-def never_stop(folder, number):
+def never_stop(folder, case):
     """Trains on one rank from beginning to end."""
-    case = CASES[number]
     model = make_model(case, folder / "whole", {})
     fit(case, model, folder / "whole", len(ENDS) - 1)
     of_model = values(model)
@@ -229,10 +211,9 @@ def never_stop(folder, number):
     np.savez(folder / "expected.npz", *of_model)
 
 
-def resume(folder, number, stage):
-    case = CASES[number]
+def resume(folder, case, stage, places):
     assert ksd.size() == case.ranks[stage]
-    model = make_model(case, folder, PLACES[(number + 2 * stage) % len(PLACES)])
+    model = make_model(case, folder, places)
     fit(case, model, folder, stage)
     left = broadcast_object(sorted(each.name for each in (folder / "run").iterdir()), 0, "left")
     assert not any("partial" in name for name in left), left
@@ -243,8 +224,12 @@ def resume(folder, number, stage):
 
 
 if __name__ == "__main__":
-    path, this_stage, *numbers = sys.argv[1:]
-    for each in map(int, numbers):
-        resume(pathlib.Path(path) / str(each), each, int(this_stage))
+    path, stage, *texts = sys.argv[1:]
+    for number, fields in map(json.loads, texts):
+        folder, case = pathlib.Path(path) / str(number), Case(*fields)
+        if stage == "whole":
+            never_stop(folder, case)
+        else:
+            resume(folder, case, int(stage), PLACES[(number + 2 * int(stage)) % len(PLACES)])
         if ksd.rank() == 0:
-            print(json.dumps({"done": each}), flush=True)
+            print("done", number, flush=True)
