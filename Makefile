@@ -35,7 +35,7 @@ NOTEBOOKS = $(wildcard examples/*.ipynb)
 .PHONY: help setup demo test test-all checks builds build-for-test lint tidy format build-tests build-sanitized build-cuda \
     emulated-ops need-gpu build-gpu-test build-gpu-bench test-cpp test-cpp-long test-gpu bench-gpu \
     test-sanitize test-python test-slow test-changed test-ranks test-slow-ranks test-versions test-hosts wheel \
-    test-wheel notebooks docs bench stress fuzz clean FORCE
+    test-wheel notebooks docs bench stress fuzz soak clean FORCE
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -323,6 +323,10 @@ test-version-%: $(STAMPS)/requirements-build.txt $(STAMPS)/requirements-test.txt
 
 test-hosts: $(FOR_TESTS)  ## Run ranks on two hosts with ssh between them, where root may make such hosts.
 	$(BIN)/pytest $(HOSTS_TESTS)
+
+# `make soak SOAK="--seed 5 --kills 10"` chooses other moments.
+soak: $(FOR_TESTS)  ## Kill ranks of a DLRM training thirty times, and compare it with one that was not (15 minutes).
+	$(BIN)/python tools/soak.py $(SOAK)
 
 # For any Linux that is not older than this one. LevelDB is in it; TensorFlow has its own library, and
 # libpmem, which needs others under the LGPL, is for systems that have such memory.

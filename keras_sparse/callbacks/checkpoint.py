@@ -10,6 +10,7 @@ import keras
 from keras_sparse import native
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.callbacks.data_position import DataPosition
+from keras_sparse.callbacks.data_position import position_of
 from keras_sparse.callbacks.stop_signal import StopSignal
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
@@ -20,7 +21,6 @@ from keras_sparse.optimizers.support.step_count import accumulation
 from keras_sparse.optimizers.support.step_count import set_iterations
 from keras_sparse.saving.checkpoint.checkpoint_folder import CheckpointFolder
 from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
-from keras_sparse.saving.checkpoint.load_checkpoint import CheckpointInfo
 from keras_sparse.saving.checkpoint.load_checkpoint import load_checkpoint
 from keras_sparse.saving.checkpoint.loaded_state import loaded_step
 from keras_sparse.saving.checkpoint.save_checkpoint import save_checkpoint
@@ -155,14 +155,15 @@ class Checkpoint(keras.callbacks.Callback):
         self._checkpoint_step = 0
         self._saved: Any = None  # `_state` at the last checkpoint or delta
         self._saved_path: Any = None
+        self._place: Any = None  # the training dict, once a checkpoint or delta was saved in it
         self._first_batch: Any = None
 
     @property
     def first_batch(self):
         if self._first_batch is None:
             last = latest_checkpoint(self.path) if self.resume else None
-            training = {} if last is None else CheckpointInfo.read(last).training
-            self._first_batch = _position_of(training)
+            training = {} if last is None else Manifest.read(last).training
+            self._first_batch = position_of(training)
         return self._first_batch
 
     def on_train_begin(self, logs=None):
@@ -185,7 +186,7 @@ class Checkpoint(keras.callbacks.Callback):
                 f"folder, or remove the checkpoints. Received: path='{self.path}' with "
                 f"{len(saved)} checkpoints"
             )
-        self._saved = None
+        self._saved = self._place = None
         self._batch, self._position, self._batch_position = 0, DataPosition(self.model), None
         self._stop_signal.begin(self._position)
         self._checkpoint_step, self._reported_at = self._step(), -math.inf  # seconds
@@ -227,10 +228,10 @@ class Checkpoint(keras.callbacks.Callback):
         """Returns whether a `SavedStep` has more steps than the model."""
         if saved.step != self._step():
             return saved.step > self._step()
-        return _training_of(saved).get("accumulated", 0) > self._accumulated()
+        return saved.training().get("accumulated", 0) > self._accumulated()
 
     def _warn_if_loaded_by_hand(self, last):
-        batch = _training_of(last).get("batch", 0)
+        batch = last.training().get("batch", 0)
         if rank() == 0 and batch and loaded_step(self.model) == last.step:
             warnings.warn(
                 "Checkpoint must load a checkpoint itself to resume in the middle of an epoch: "
@@ -251,8 +252,7 @@ class Checkpoint(keras.callbacks.Callback):
             if put_damaged_aside(last.path, self._folder, self.verbose):
                 continue
             # Later errors concern the model, so an older checkpoint would not help.
-            info = self._load(last.path, verify=False)
-            self._go_to(info.training)
+            self._go_to(self._load(last.path, verify=False).training)
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
@@ -283,7 +283,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def _go_to(self, training):
         self._epoch, self._batch = training.get("epoch", 0), training.get("batch", 0)
-        position = _position_of(training)
+        position = position_of(training)
         if self._position.is_known:
             is_shown = self.verbose and rank() == 0
             self._position.go_to(self._batch, position, self.skip_batches, is_shown)
@@ -304,8 +304,15 @@ class Checkpoint(keras.callbacks.Callback):
         if self._position.now(is_epoch_over=True) == 0:
             self._first_batch = 0
 
+    def on_train_batch_begin(self, batch, logs=None):
+        # Other callbacks may have evicted rows since the last step was saved. A training that
+        # resumes after that step would keep them.
+        place, self._place = self._place, None
+        if place is not None and not self._is_saved():
+            self._save_as(place, is_delta=True)
+
     def on_train_batch_end(self, batch, logs=None):
-        self._batch = batch + 1
+        self._batch, self._place = batch + 1, None
         self._batch_position = self._position.now(is_epoch_over=False)
         step = self._step()
         saved_step = self._checkpoint_step if self._saved is None else self._saved[0]
@@ -343,6 +350,8 @@ class Checkpoint(keras.callbacks.Callback):
     def _end_epoch(self, epoch):
         if not self._is_cut_off():  # or the next training resumes in it
             self._epoch, self._batch = epoch + 1, 0
+        if self._place is not None:
+            self._place = self._training()
 
     def on_epoch_end(self, epoch, logs=None):
         self._end_epoch(epoch)
@@ -367,10 +376,14 @@ class Checkpoint(keras.callbacks.Callback):
         return self.model.stop_training and self._batch < num_batches and not has_ended
 
     def _save(self, is_delta=False):
-        step = self._step()
+        self._place = self._training()
         if self._is_saved():
             self._write_training()
-            return
+        else:
+            self._save_as(self._place, is_delta)
+
+    def _save_as(self, training, is_delta):
+        step = self._step()
         # Of this step something may be saved: rows were evicted since, or gradients accumulated.
         is_again = any(each.step == step for each in self._folder.list())
         is_delta = broadcast_object(is_delta or is_again, 0, "checkpoint.is_again")
@@ -379,7 +392,7 @@ class Checkpoint(keras.callbacks.Callback):
         save = save_delta if is_delta else save_checkpoint
         name = broadcast_object(self._folder.new_name(step, is_delta), 0, "checkpoint.name")
         path = self._folder.path / name
-        save(self.model, path, self._training(), self.verbose, self.links)
+        save(self.model, path, training, self.verbose, self.links)
         self._saved, self._saved_path = self._state(), path
         self._report("saved", path=str(path))
         if not is_delta:
@@ -430,19 +443,6 @@ class Checkpoint(keras.callbacks.Callback):
         """Returns how many steps were accumulated since the last update."""
         steps, count = accumulation(self.model.optimizer)
         return count % steps
-
-
-def _training_of(saved):
-    """Returns the training dict of a saved step, or an empty dict if it is damaged."""
-    try:
-        return CheckpointInfo.read(saved.path).training
-    except (FileNotFoundError, ValueError):
-        return {}
-
-
-def _position_of(training):
-    """Returns the position of the next batch; older versions saved only `batch`."""
-    return training.get("position", training.get("batch", 0))
 
 
 def _passed_multiple(number, before, now):

@@ -113,6 +113,15 @@ class DataPosition:
         epochs._enumerate_iterator = rest_of_epoch
 
 
+def position_of(training):
+    """Returns the position of the next batch in a training dict.
+
+    Args:
+        training: Dict of a checkpoint. Older versions saved only `batch`.
+    """
+    return training.get("position", training.get("batch", 0))
+
+
 def _epochs_and_fit(model):
     """Returns Keras' iterator over epochs of the `fit` of a model that calls this, or `None`.
 

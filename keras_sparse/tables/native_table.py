@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_sparse import native
 from keras_sparse.distribute.ranks.runtime import folder_of_rank
+from keras_sparse.storage.clear_rank_folders import clear_rank_folders
 from keras_sparse.storage.storage_option import StorageOption
 from keras_sparse.tables.initial_rows import InitialRows
 from keras_sparse.tables.initial_rows import native_initial_rows
@@ -82,6 +83,8 @@ class NativeTable:
         """
         self.path = path
         folder = self.storage.storage_path
+        if folder is not None:
+            clear_rank_folders(folder)
         (self.native,) = native.create_tables(
             [path],
             [self.input_dim],

@@ -8,7 +8,9 @@ from eviction_cases import each_policy
 from eviction_cases import fit
 from eviction_cases import make_model
 from eviction_cases import table_of
+from keras_sparse.callbacks import Checkpoint
 from keras_sparse.callbacks import EvictRows
+from pairwise import each_pair
 
 
 class Record(keras.callbacks.Callback):
@@ -58,6 +60,32 @@ def test_a_model_that_goes_on_from_its_file_evicts_at_the_same_steps(case, tmp_p
     fit(loaded, 112, 256, callbacks=[EvictRows(every=3)])
     checks.assert_same_tables(table_of(loaded), table_of(whole))
     assert table_of(whole).stats()["evicted_rows"] > 50
+
+
+@each_pair(every=["epoch", 4], is_first=[True, False], every_steps=[4, 8, None])
+def test_a_killed_training_has_evicted_what_it_had(every, is_first, every_steps, tmp_path):
+    """Rows that `EvictRows` evicts after the checkpoint of the same step, too."""
+
+    class Kill(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if int(self.model.optimizer.iterations) == 11:
+                raise KeyboardInterrupt
+
+    def train(*callbacks):
+        model = make_model(keras_sparse.GlobalStepEvict(2, at_save=False))
+        save = Checkpoint(tmp_path, every_steps=every_steps, verbose=False)
+        pair = [EvictRows(every), save]
+        if not callbacks:
+            pair.remove(save)
+        fit(model, 0, 128, epochs=3, callbacks=[*(pair if is_first else pair[::-1]), *callbacks])
+        return model
+
+    whole = train()
+    with pytest.raises(KeyboardInterrupt):
+        train(Kill())
+    resumed = train(keras.callbacks.Callback())
+    checks.assert_same_tables(table_of(resumed), table_of(whole))
+    assert table_of(whole).stats()["evicted_rows"] > 20
 
 
 def test_tells_what_went_if_asked_to(capsys):

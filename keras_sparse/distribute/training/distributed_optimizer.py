@@ -13,6 +13,7 @@ from keras_sparse.optimizers.multi_optimizer import MultiOptimizer
 from keras_sparse.optimizers.sparse_optimizer import SparseOptimizer
 from keras_sparse.optimizers.support.clipping import sum_of_squares
 from keras_sparse.optimizers.support.room_check import check_room
+from keras_sparse.optimizers.support.room_check import gradients_of
 from keras_sparse.optimizers.support.step import check_gradients
 from keras_sparse.optimizers.support.step import DenseStep
 from keras_sparse.optimizers.support.step_count import optimizers_in
@@ -118,7 +119,8 @@ class DistributedOptimizer(keras.optimizers.Optimizer):
             step = self.inner_optimizer.step(grads, variables, *self._squares_over_ranks(name))
             step.apply(self._check_room(f"{name}.room"))
         else:
-            DenseStep(self.inner_optimizer, grads, variables).update()
+            step = DenseStep(self.inner_optimizer, grads, variables)
+            step.update(gradients_of([step]))
 
     def true_on_all_ranks(self, flag):
         """Returns whether a boolean tensor is true on every rank. All must call it."""

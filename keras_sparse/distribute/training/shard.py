@@ -61,6 +61,9 @@ def shard(dataset, weigh_samples=False):
     model.fit(batches.map(parse), steps_per_epoch=num_samples // batch_size)
     ```
 
+    With `shard`, another number of ranks resumes a training with the next batch. With own files,
+    resume on the same number of ranks: each number divides the files in another way.
+
     Args:
         dataset: `tf.data.Dataset` of the batches that one process would train on, as `fit` takes
             it: dense, ragged and sparse tensors whose first axis is the samples.

@@ -47,8 +47,7 @@ def room_checks(steps, check_over_ranks=None):
     if check_over_ranks is None and not has_limit and not has_several:
         return []
     rows = [each for step in steps for each in step.rows()]
-    grads = [each.values for each in tables] + [grad for step in steps for grad in step.grads]
-    grads = tf.nest.flatten(grads, expand_composites=True)
+    grads = gradients_of(steps)
 
     def check():
         checked = []
@@ -64,3 +63,16 @@ def room_checks(steps, check_over_ranks=None):
             return tf.constant(True)
 
     return [run_if(is_update(steps[0].optimizer), check, lambda: tf.constant(True))]
+
+
+def gradients_of(steps):
+    """Returns the tensors of all gradients of some steps.
+
+    Args:
+        steps: List of `Step` and `DenseStep`.
+    """
+    tensors = [each.values for step in steps for each in step.tables]
+    for grad in (grad for step in steps for grad in step.grads):
+        is_slices = isinstance(grad, tf.IndexedSlices)
+        tensors += [grad.values, grad.indices] if is_slices else [grad]
+    return tensors

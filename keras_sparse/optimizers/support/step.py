@@ -7,6 +7,7 @@ from keras_sparse import native
 from keras_sparse.optimizers.support.accumulated_rows import add_accumulated
 from keras_sparse.optimizers.support.clipping import clip_tables
 from keras_sparse.optimizers.support.clipping import clips
+from keras_sparse.optimizers.support.room_check import gradients_of
 from keras_sparse.optimizers.support.room_check import room_checks
 from keras_sparse.optimizers.support.step_count import is_update
 from keras_sparse.optimizers.support.step_count import run_if
@@ -64,10 +65,15 @@ class Step:
             check_room: As for `room_checks`.
         """
         with tf.control_dependencies(room_checks([self], check_room)):
-            self.update()
+            self.update(gradients_of([self]))
 
-    def update(self):
-        """Makes the step; gradients are accumulated, or variables updated."""
+    def update(self, gradients):
+        """Makes the step; gradients are accumulated, or variables updated.
+
+        Args:
+            gradients: List of tensors that exist only if the step has data. Where an optimizer has
+                no variables on a rank, the call that finds the data's end would count otherwise.
+        """
         tables = self.tables
         if self.optimizer.gradient_accumulation_steps:
             tables = add_accumulated(self._accumulated, tables)
@@ -78,7 +84,8 @@ class Step:
             return tf.zeros((), _rate_dtype()), tf.constant(1.0)  # of no update
 
         shared = run_if(is_update(self.optimizer), lambda: self._update_tables(tables), keep)
-        self.optimizer.apply_dense(self.grads, self._variables, *shared)
+        with tf.control_dependencies(gradients):
+            self.optimizer.apply_dense(self.grads, self._variables, *shared)
 
     def _update_tables(self, tables):
         """Returns the learning rate and the scale of clipping, for dense variables too."""
@@ -138,11 +145,12 @@ class DenseStep:
     def rows(self):
         return []
 
-    def update(self):
-        if self._pairs:
-            self.optimizer.apply_gradients(self._pairs)
-        else:  # Keras leaves such a step out
-            self.optimizer._iterations.assign_add(1)
+    def update(self, gradients):
+        with tf.control_dependencies(gradients):
+            if self._pairs:
+                self.optimizer.apply_gradients(self._pairs)
+            else:  # Keras leaves such a step out
+                self.optimizer._iterations.assign_add(1)
 
 
 class JointStep:
@@ -159,10 +167,12 @@ class JointStep:
 
     def apply(self, check_room=None):
         """As `Step.apply`."""
+        gradients = gradients_of(self._steps)
         with tf.control_dependencies(room_checks(self._steps, check_room)):
             for step in self._steps:
-                step.update()
-            self._iterations.assign_add(1)
+                step.update(gradients)
+            with tf.control_dependencies(gradients):
+                self._iterations.assign_add(1)
 
 
 def with_gradients(grads, variables):

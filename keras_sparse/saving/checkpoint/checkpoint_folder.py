@@ -6,6 +6,7 @@ import uuid
 import warnings
 from typing import NamedTuple
 
+from keras_sparse.saving.checkpoint.checkpoint_manifest import Manifest
 from keras_sparse.saving.checkpoint.checkpoint_manifest import NAME as MANIFEST
 from keras_sparse.saving.format.folder_files import sync
 from keras_sparse.saving.format.partial_folder import partial_path
@@ -29,6 +30,13 @@ class SavedStep(NamedTuple):
     number: int
     is_delta: bool
     path: pathlib.Path
+
+    def training(self):
+        """Returns its training dict, or an empty dict if it is damaged."""
+        try:
+            return Manifest.read(self.path).training
+        except (FileNotFoundError, ValueError):
+            return {}
 
 
 class CheckpointFolder:

@@ -10,6 +10,8 @@ import keras_sparse.distribute as ksd
 from keras_sparse.distribute.ranks import collectives
 from keras_sparse.layers import DistributedEmbedding
 from keras_sparse.layers import Embedding
+from keras_sparse.optimizers import SGD
+from keras_sparse.optimizers.support.step_count import all_that_count
 
 N, R = ksd.size(), ksd.rank()
 NUM_STEPS = 3
@@ -61,8 +63,24 @@ class WithoutTable(keras.Model):
         return without_end(batches)
 
 
+class SeveralOptimizers(Regularized):
+    """Each optimizer has a table of one rank, and no variable on the others."""
+
+    def __init__(self):
+        keras.Model.__init__(self)
+        tables = [Embedding(50, 4, name=f"table_{i}") for i in range(2)]
+        self.spread = DistributedEmbedding(tables, column_slice_threshold=10_000)
+        self.head = keras.layers.Dense(1)
+
+
 def without_end(batches):
     return batches.filter(lambda *batch: True)
+
+
+def several(rate):
+    optimizers = {f"table_{i}": SGD(rate, gradient_accumulation_steps=2) for i in range(2)}
+    others = keras_sparse.optimizers.Adagrad(rate, gradient_accumulation_steps=2)
+    return keras_sparse.optimizers.MultiOptimizer({**optimizers, "others": others})
 
 
 def fit(model):
@@ -72,6 +90,8 @@ def fit(model):
     )
     model.fit(model.data(), epochs=2, shuffle=False, verbose=0, callbacks=[averaging, counting])
     model.evaluate(model.data(), verbose=0, callbacks=[averaging])
+    counts = [int(each._iterations) for each in all_that_count(model.optimizer)]
+    assert counts == [len(ends)] * len(counts)
     return len(ends) / 2
 
 
@@ -94,10 +114,13 @@ def own_loop(model):
 
 @pytest.mark.filterwarnings("ignore:.*ran out of data")  # Keras says it of every such end
 @pytest.mark.parametrize("train", [fit, own_loop])
-@pytest.mark.parametrize("make_model", [Regularized, WithoutTable])
-def test_ends_with_the_data(make_model, train):
+@pytest.mark.parametrize(
+    ("make_model", "make_optimizer"),
+    [(Regularized, SGD), (WithoutTable, SGD), (SeveralOptimizers, several)],
+)
+def test_ends_with_the_data(make_model, make_optimizer, train):
     keras.utils.set_random_seed(0)
     model = make_model()
-    model.compile(ksd.DistributedOptimizer(keras_sparse.optimizers.SGD(0.1)), "mse")
+    model.compile(ksd.DistributedOptimizer(make_optimizer(0.1)), "mse")
     assert train(model) == NUM_STEPS
     assert collectives.gather_objects("here", "after the end") == ["here"] * N
