@@ -28,6 +28,8 @@ HOROVODRUN_SECONDS = 20
 _SECONDS_AT_LEAST = 5  # between ending and killing
 
 _OF_RANK = re.compile(r"\[(\d+)\]<(?:stdout|stderr)>:")
+# horovodrun writes the ends of its own lines by themselves: one of a rank may come in between.
+_PARTS = re.compile(r"(?=\[\d+\]<(?:stdout|stderr)>:)")
 _ENDED = re.compile(r"Process (\d+) exit with status code (\d+)\.")
 
 # Run by the shell of each rank before the command. It reports the process, every second that it is
@@ -201,13 +203,14 @@ class Attempt:
 
     def _take(self, lines, shown_by):
         with self._lock:
-            shown = "".join(map(self._shown, lines))
+            parts = [part for line in lines for part in _PARTS.split(line) if part]
+            shown = "".join(map(self._shown, parts))
             with contextlib.suppress(OSError):  # nobody looks any more; ranks go on
                 shown_by.write(shown)
                 shown_by.flush()
 
     def _shown(self, line):
-        """Takes a line in; returns it without reports."""
+        """Takes a line of a rank or of horovodrun in; returns it without reports."""
         prefix = _OF_RANK.match(line)
         if prefix is None:
             if ended := _ENDED.match(line):

@@ -30,8 +30,8 @@ def cause_of(attempt):
         return attempt.ended_for
     if is_preempted(attempt):
         preempted = [rank for rank in attempt.ranks if rank.status == TRY_AGAIN]
-        told = [rank for rank in attempt.ranks if rank.last("stopped")]
-        rank, where = _first(attempt, told or preempted)
+        received = [rank for rank in attempt.ranks if (rank.last("stopped") or {}).get("received")]
+        rank, where = _first(attempt, received or preempted)
         stopped = rank.last("stopped") or {}
         return f"{where} was asked to stop by {stopped.get('signal', 'a signal')}"
     if waits := next(filter(None, (rank.waits for rank in attempt.ranks)), ""):

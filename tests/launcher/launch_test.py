@@ -9,7 +9,6 @@ import time
 import psutil
 import pytest
 
-from launched import Launched
 from ranks import needs_horovod
 
 pytestmark = [pytest.mark.slow("starts processes"), needs_horovod]
@@ -18,19 +17,14 @@ SLEEP = ["sleep", "600"]
 
 
 @pytest.fixture
-def launch(tmp_path):
-    begun = []
-
+def launch(launched, tmp_path):
     def start(plan, *options):
         """Starts a launcher whose ranks follow a plan, a word an attempt and rank."""
         logs = tmp_path / "logs"
         command = [sys.executable, RANK, logs, json.dumps(plan)]
-        begun.append(Launched(["--log-dir", logs, *options], command))
-        return begun[-1]
+        return launched(["--log-dir", logs, *options], command)
 
-    yield start
-    for each in begun:
-        each.close()
+    return start
 
 
 def test_a_training_that_ends_well_is_started_once(launch, tmp_path):

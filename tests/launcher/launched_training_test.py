@@ -4,7 +4,6 @@ import re
 import pytest
 
 import forks
-from launched import Launched
 from ranks import needs_horovod
 from ranks import run_ranks
 
@@ -14,9 +13,9 @@ FAIL = TRAIN.with_name("failing_rank.py")
 STEPS = 80
 
 
-def test_a_training_resumes_after_a_kill_a_signal_and_a_damaged_checkpoint(tmp_path):
+def test_a_training_resumes_after_a_kill_a_signal_and_a_damaged_checkpoint(launched, tmp_path):
     command = [*forks.python(), TRAIN, tmp_path / "run", STEPS, 0.05]
-    first = Launched(["--ranks", 3], command)
+    first = launched(["--ranks", 3], command)
     first.wait_for(r"step 25\b")
     first.ranks()[1].kill()
     first.wait_for("launch: starting 3 ranks on localhost:3.*\n(.*\n)*launch: starting 3 ranks")
@@ -32,7 +31,7 @@ def test_a_training_resumes_after_a_kill_a_signal_and_a_damaged_checkpoint(tmp_p
     last = max((tmp_path / "run").iterdir())
     damaged = max(last.rglob("*"), key=lambda path: path.stat().st_size)
     damaged.write_bytes(damaged.read_bytes()[:-1])
-    second = Launched(["--ranks", 2], command)
+    second = launched(["--ranks", 2], command)
     status, _ = second.end()
     assert status == 0, second.printed
     assert f"{last.name}.damaged" in "".join(map(str, (tmp_path / "run").iterdir()))
@@ -43,11 +42,10 @@ def test_a_training_resumes_after_a_kill_a_signal_and_a_damaged_checkpoint(tmp_p
     assert float(re.search(loss, second.printed)[1]) == pytest.approx(expected, abs=1e-5)
 
 
-def test_ranks_that_stand_still_are_named(tmp_path, monkeypatch):
+def test_ranks_that_stand_still_are_named(launched, monkeypatch):
     monkeypatch.setenv("KERAS_SPARSE_STALL_SECONDS", "1")
     command = [*forks.python(), FAIL, "end"]
-    launched = Launched(["--ranks", 2, "--max-restarts", 0], command)
-    status, said = launched.end()
+    status, said = launched(["--ranks", 2, "--max-restarts", 0], command).end()
     assert status == 1
     assert "all ranks stood still: rank 0 on localhost in a call ('gradients'), " in said[-1]
     assert "rank 1 on localhost in `MetricAverage`" in said[-1]

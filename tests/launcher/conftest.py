@@ -6,6 +6,7 @@ import subprocess
 import threading
 
 import psutil
+import pytest
 
 import forks
 
@@ -61,3 +62,17 @@ class Launched:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+
+
+@pytest.fixture
+def launched():
+    """Starts launchers, as `Launched` does, that end with the test."""
+    begun = []
+
+    def start(options, command):
+        begun.append(Launched(options, command))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.close()
