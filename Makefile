@@ -325,7 +325,7 @@ test-hosts: $(FOR_TESTS)  ## Run ranks on two hosts with ssh between them, where
 	$(BIN)/pytest $(HOSTS_TESTS)
 
 # `make soak SOAK="--seed 5 --kills 10"` chooses other moments.
-soak: $(FOR_TESTS)  ## Kill ranks of a DLRM training thirty times, and compare it with one that was not (15 minutes).
+soak: $(FOR_TESTS)  ## Kill ranks of a DLRM training thirty times, and compare it with one that was not (25 minutes at most).
 	$(BIN)/python tools/soak.py $(SOAK)
 
 # For any Linux that is not older than this one. LevelDB is in it; TensorFlow has its own library, and

@@ -61,54 +61,46 @@ class Soak:
         folders = ["--hosts-script", self.folder / "hosts.sh", "--log-dir", self.folder / "logs"]
         command = [*self._launcher, *options, *folders, TRAINING, self.folder, self._data]
         with open(self.folder / "launcher.log", "a", encoding="utf-8") as output:
-            self.launcher = subprocess.Popen(
-                list(map(str, command)),
-                env={**os.environ, **ENVIRONMENT},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+            files = {"stdout": output, "stderr": subprocess.STDOUT}
+            environment = {**os.environ, **ENVIRONMENT}
+            self.launcher = subprocess.Popen(list(map(str, command)), env=environment, **files)
 
     def lines(self):
         text = self._log.read_text(encoding="ascii")
         return [json.loads(line) for line in text.splitlines()]
 
     def pids(self):
-        """The processes of the ranks that run, by rank."""
+        """Returns the processes of the ranks that run, in the order of ranks."""
         last = {line["rank"]: line["pid"] for line in self.lines() if "begin" in line}
-        return {rank: pid for rank, pid in sorted(last.items()) if is_training(pid)}
+        return [pid for _, pid in sorted(last.items()) if is_training(pid)]
 
-    def begin_after(self, moment):
-        """Returns the line of rank 0's first start after a moment, or `None`."""
-        starts = (each for each in self.lines() if "begin" in each and each["rank"] == 0)
-        return next((each for each in starts if each["time"] > moment), None)
-
-    def batch_after(self, moment):
-        batches = (each for each in self.lines() if "batch" in each)
-        return next((each for each in batches if each["time"] > moment), None)
+    def first_after(self, moment, what):
+        """Returns rank 0's first line after a moment of a `"begin"` or `"batch"`, or `None`."""
+        lines = (each for each in self.lines() if what in each and each["rank"] == 0)
+        return next((each for each in lines if each["time"] > moment), None)
 
     def num_batches(self):
         """Returns how many batches were trained, as the last line says."""
         return next((each["batch"] for each in reversed(self.lines()) if "batch" in each), 0)
 
     def kill(self, kind, chance):
-        """Kills what a kind names, and returns whether there was anything."""
-        pids = list(self.pids().values())
+        """Kills what a kind names."""
         if kind == "kill -9 of the launcher":
             self.launcher.kill()
             self.launcher.wait()
             self.start()
-            return True
+            return
+        pids = self.pids()
         number = {"SIGT": signal.SIGTERM, "SIGS": signal.SIGSTOP}.get(kind[:4], signal.SIGKILL)
         chosen = pids if kind.endswith("all ranks") else pids and [chance.choice(pids)]
         for pid in chosen:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        return bool(chosen)
 
     def end(self):
         """Ends what runs, if it has not come to its end."""
         self.launcher.kill()
-        for pid in self.pids().values():
+        for pid in self.pids():
             os.kill(pid, signal.SIGKILL)
 
     def check_launcher(self):
@@ -146,16 +138,17 @@ def disturb(soak, num_kills, chance):
     for number in range(num_kills):
         # Each kind once, and then by their weights.
         kind = kinds[number] if number < len(kinds) else chance.choices(kinds, weights)[0]
-        wait_for(soak, has_trained, soak.num_batches() + chance.randint(1, 60))
+        wanted = soak.num_batches() + chance.randint(1, 60)
+        wait_for(soak, lambda soak, wanted: soak.num_batches() >= wanted, wanted)
         time.sleep(chance.random() / 10)
         before, moment = soak.num_batches(), time.time()
         soak.kill(kind, chance)
-        start = wait_for(soak, Soak.begin_after, moment)
+        start = wait_for(soak, Soak.first_after, moment, "begin")
         is_again = chance.random() < 0.2  # at the moment when training goes on
         if is_again:
             soak.kill("kill -9 of a rank", chance)
-            start = wait_for(soak, Soak.begin_after, start["time"])
-        first = wait_for(soak, Soak.batch_after, start["time"])
+            start = wait_for(soak, Soak.first_after, start["time"], "begin")
+        first = wait_for(soak, Soak.first_after, start["time"], "batch")
         done.append((kind, first["time"] - moment, before - start["begin"]))
         print(
             f"{number + 1:3} of {num_kills}: {kind}{', and once more,' if is_again else ''} at "
@@ -164,11 +157,6 @@ def disturb(soak, num_kills, chance):
             flush=True,
         )
     return done
-
-
-def has_trained(soak, num_batches):
-    """Returns whether so many batches were trained, some of which may be lost by then."""
-    return soak.num_batches() >= num_batches
 
 
 def chain(lines):
@@ -185,13 +173,9 @@ def chain(lines):
 
 def run(command):
     """Runs a command, whose output is shown if it fails."""
-    ended = subprocess.run(
-        list(map(str, command)),
-        env={**os.environ, **ENVIRONMENT},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    files = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    environment = {**os.environ, **ENVIRONMENT}
+    ended = subprocess.run(list(map(str, command)), env=environment, **files)
     if ended.returncode:
         raise SystemExit(f"{ended.stdout}\nEnded with status {ended.returncode}: {command}")
 
