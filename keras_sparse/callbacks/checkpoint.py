@@ -148,8 +148,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._stop_signal = StopSignal(on_signal)
         self._folder: Any = None  # a `CheckpointFolder` once training begins
         self._is_first = True  # training with this callback
-        self._epoch = 0
-        self._batch = 0  # how many of the epoch were trained on
+        self._epoch, self._batch = 0, 0  # how many batches of the epoch were trained on
         self._position: Any = None  # a `DataPosition` while a training runs
         self._batch_position: Any = None  # the position after the last batch
         self._checkpoint_step = 0
@@ -363,6 +362,7 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self.model._initial_epoch = None
         self._save()
+        self._report("finished")
         self._stop_if(self._stop_signal.after_training())
         self._position = None  # it has the data
 

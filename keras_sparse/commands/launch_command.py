@@ -1,6 +1,7 @@
 """`python -m keras_sparse launch`: runs a training over the loss of ranks and hosts."""
 
 import importlib.util
+import pathlib
 import shlex
 import sys
 
@@ -22,6 +23,7 @@ def run(options):
 
     Raises:
         ImportError: Horovod is not installed.
+        FileNotFoundError: There is no such script.
         ValueError: The numbers of ranks or the hosts do not fit together.
     """
     if importlib.util.find_spec("horovod") is None:
@@ -37,7 +39,8 @@ def run(options):
     if not min_ranks <= num_ranks <= (max_ranks or num_ranks):
         raise ValueError(
             "--ranks must be between --min-ranks and --max-ranks. Received: "
-            f"--ranks {num_ranks}, --min-ranks {min_ranks}, --max-ranks {max_ranks}"
+            f"--ranks {num_ranks}, --min-ranks {min_ranks}"
+            f"{f', --max-ranks {max_ranks}' if max_ranks else ''}"
         )
     if hosts and num_slots(hosts) < min_ranks:
         raise ValueError(
@@ -64,4 +67,8 @@ def run(options):
 
 def _command_of(words):
     """Returns the command of a rank: this Python, unless the words name a program."""
-    return [sys.executable, *words] if words[0].endswith(".py") else words
+    if not words[0].endswith(".py"):
+        return words
+    if not pathlib.Path(words[0]).is_file():
+        raise FileNotFoundError(f"The script must exist. Received: {words[0]}")
+    return [sys.executable, *words]

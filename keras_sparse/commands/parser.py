@@ -4,6 +4,7 @@ import argparse
 import importlib
 import os
 import pathlib
+import re
 
 _ABOUT = """Each command has its own --help. The exit status is 0 if all went well, 2 if the
 arguments, or the files that they name, are not what the command takes, and 1 for other failures.
@@ -92,7 +93,7 @@ def parse(arguments=None):
     _add_launch(commands)
     options = parser.parse_args(arguments)
     if getattr(options, "command", None) == []:
-        parser.error("launch: a script must be given, such as train.py")
+        commands.choices["launch"].error("a script must be given, such as train.py")
     return options
 
 
@@ -193,23 +194,27 @@ def _add_install_horovod(commands):
 
 def _add_launch(commands):
     parser = _add(commands, "launch", "run a training that survives its machines", _ABOUT_LAUNCH)
-    parser.add_argument("--ranks", type=_positive, help="to start; all that --hosts has room for")
-    text = "with fewer hosts, wait until there is room for so many; --ranks if not given"
-    parser.add_argument("--min-ranks", type=_positive, help=text)
-    text = "start again at the next checkpoint when hosts for more ranks answer, up to so many"
-    parser.add_argument("--max-ranks", type=_positive, help=text)
+    parser.add_argument(
+        "--ranks", type=_at_least(1), help="ranks to start; default: all of --hosts"
+    )
+    text = "start with fewer hosts if they have room for so many ranks, else wait; default: --ranks"
+    parser.add_argument("--min-ranks", type=_at_least(1), help=text)
+    text = "after a checkpoint, start again on more ranks if hosts have room, at most so many"
+    parser.add_argument("--max-ranks", type=_at_least(1), help=text)
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-H", "--hosts", help="such as alpha:2,beta:2; this machine if not given")
-    text = "a program that prints a host a line, such as alpha:2, and runs before each start"
+    where.add_argument(
+        "-H", "--hosts", help="hosts and ranks, as alpha:2,beta:2; default: this machine"
+    )
+    text = "program that prints one host per line, as alpha:2; it runs before each start"
     where.add_argument("--hosts-script", type=_path, metavar="FILE", help=text)
-    text = "end after so many restarts without a checkpoint in between; 10 if not given"
-    parser.add_argument("--max-restarts", type=_not_negative, default=10, help=text)
-    text = "write the output of each rank there, in a folder for each attempt"
+    text = "give up after so many restarts without a new checkpoint; default: 10"
+    parser.add_argument("--max-restarts", type=_at_least(0), default=10, help=text)
+    text = "folder for the output of each rank and attempt; default: none"
     parser.add_argument("--log-dir", type=_path, metavar="DIR", help=text)
-    text = "start again when no step ends for so long, as when a disk hangs; never if not given"
-    parser.add_argument("--stall-seconds", type=_positive, metavar="SECONDS", help=text)
-    text = "between SIGTERM and SIGKILL to a rank; 60 if not given"
-    parser.add_argument("--grace", type=_not_negative, default=60, metavar="SECONDS", help=text)
+    text = "start again if a fit makes no step for so long, as when a disk hangs; default: never"
+    parser.add_argument("--stall-seconds", type=_at_least(1), metavar="SECONDS", help=text)
+    text = "time for ranks to save between SIGTERM and SIGKILL; default: 60"
+    parser.add_argument("--grace", type=_at_least(0), default=60, metavar="SECONDS", help=text)
     text = 'further options for horovodrun, such as "--network-interfaces eth0"'
     parser.add_argument("--horovodrun", default="", metavar="OPTIONS", help=text)
     parser.add_argument(
@@ -217,18 +222,16 @@ def _add_launch(commands):
     )
 
 
-def _not_negative(text):
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
+def _at_least(least):
+    def number_of(text):
+        number = int(text) if re.fullmatch(r"-?\d+", text) else least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(
+                f"must be an integer of at least {least}. Received: '{text}'"
+            )
+        return number
 
-
-def _positive(text):
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    return number_of
 
 
 def _path(text):

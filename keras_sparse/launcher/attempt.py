@@ -1,6 +1,7 @@
 """Runs all ranks once, by `horovodrun`."""
 
 import codecs
+import collections
 import contextlib
 import ctypes
 import os
@@ -64,7 +65,7 @@ class Attempt:
     Args:
         hosts: List of `Host`, with as many slots as ranks are to start there.
         command: List of strings, which each rank runs.
-        folder: Folder for the output of each rank, which is created; `None` for none.
+        folder: Folder for the output of each rank, or `None`.
         grace: Float. Seconds that ranks have between SIGTERM and SIGKILL.
         options: List of strings. Further options of `horovodrun`.
     """
@@ -73,7 +74,8 @@ class Attempt:
         self.hosts = hosts
         self.folder = folder
         self.ranks = [RankState(host) for host in host_of_ranks(hosts)]
-        self.lines = []  # that horovodrun has printed itself
+        # The last lines that horovodrun printed itself.
+        self.lines: collections.deque[str] = collections.deque(maxlen=100)
         self.first_ended = []  # ranks in the order in which they ended
         self._grace = grace
         self._begin = time.monotonic()
@@ -81,8 +83,6 @@ class Attempt:
         self._name = uuid.uuid4().hex
         self._lock = threading.Lock()
         self._logs = {}
-        if folder is not None:
-            folder.mkdir(parents=True)
         script = _RANK.format(mark=MARK, grace=grace)
         self._horovodrun = subprocess.Popen(
             [
@@ -138,7 +138,7 @@ class Attempt:
 
     def last(self, event):
         """Returns the last report of an event by rank 0; `None` without one."""
-        return self.ranks[0].last(event)
+        return self.ranks[0].reports.get(event)
 
     def silent(self, seconds):
         """Returns the ranks from which nothing was heard for so long, while others were heard."""
@@ -219,7 +219,8 @@ class Attempt:
                 self.first_ended.append(rank)
             self.lines.append(line.rstrip())
             self._log("horovodrun", line)
-            return line
+            # Its traceback at the end of each attempt says less than the launcher does.
+            return "" if any(rank.pid is not None for rank in self.ranks) else line
         shown = self.ranks[int(prefix[1])].take(line[prefix.end() :])
         self._log(f"rank-{prefix[1]}", shown)
         return prefix[0] + shown if shown else ""

@@ -12,7 +12,7 @@ from keras_sparse.launcher.hosts import num_slots
 from keras_sparse.launcher.hosts import take
 from keras_sparse.launcher.hosts import text_of
 from keras_sparse.launcher.outcome import cause_of
-from keras_sparse.launcher.outcome import error_of_all
+from keras_sparse.launcher.outcome import failure_at_start
 from keras_sparse.launcher.outcome import is_preempted
 from keras_sparse.launcher.reports import TRY_AGAIN
 
@@ -33,7 +33,8 @@ class Launcher:
             run, up to this number. `None` for `num_ranks`, without starting again for it.
         max_restarts: Integer. Ends after so many restarts without a checkpoint in between.
         log_dir: Folder for the output of ranks, or `None`.
-        stall_seconds: Float. Starts again when no step is reported for so long; `None` for never.
+        stall_seconds: Float. Starts again when a `fit` makes no step for so long; `None` for
+            never.
         grace: Float. Seconds that ranks have between SIGTERM and SIGKILL.
         options: List of strings. Further options of `horovodrun`.
     """
@@ -65,6 +66,7 @@ class Launcher:
         self._num_signals = 0
         self._woken = threading.Event()
         self._last_error = None
+        self._num_starts = 0
         self._num_in_vain = 0  # restarts since the last checkpoint
 
     def run(self):
@@ -78,11 +80,14 @@ class Launcher:
             if status is not None:
                 return status
             self._woken.wait(self._pause_after(attempt))
-        return 128 + (self._signal or 0)
+        status = 128 + (self._signal or 0)
+        self._say(f"{self._signal_name()} came while no rank ran. Ended with status {status}.")
+        return status
 
     def _status_after(self, attempt):
         """Returns the exit status, or `None` if ranks are to start again."""
         if attempt.status == 0 and not attempt.ended_for:
+            self._say(f"the training is done, after {_count(self._num_starts, 'start')}.")
             return 0
         if self._signal is not None:
             status = TRY_AGAIN if is_preempted(attempt) else 128 + self._signal
@@ -95,14 +100,14 @@ class Launcher:
         if self._num_in_vain <= self._max_restarts:
             return None
         self._say(
-            f"{_story(attempt)}. This was restart {self._max_restarts} without a checkpoint; "
-            f"--max-restarts allows no more.{_output(attempt)}"
+            f"{_story(attempt)}. Ended with status 1, after {self._max_restarts} restarts without "
+            f"a checkpoint.{_output(attempt)}"
         )
         return 1
 
     def _pause_after(self, attempt):
         is_planned = bool(attempt.ended_for) or is_preempted(attempt)
-        pause = 0 if is_planned else min(2**self._num_in_vain, LONGEST_PAUSE)
+        pause = 0 if is_planned else min(2 ** max(0, self._num_in_vain - 1), LONGEST_PAUSE)
         when = f" in {pause} s" if pause else ""
         self._say(f"{_story(attempt)}. Starting again{when}.{_output(attempt)}")
         return pause
@@ -134,8 +139,11 @@ class Launcher:
 
     def _start(self, hosts):
         folder = next_folder(self._log_dir) if self._log_dir else None
+        if folder is not None:
+            folder.mkdir(parents=True)
+        self._num_starts += 1
         self._say(
-            f"starting {num_slots(hosts)} ranks on {text_of(hosts)}."
+            f"starting {_count(num_slots(hosts), 'rank')} on {text_of(hosts)}."
             f"{f' Output: {folder}' if folder else ''}"
         )
         return Attempt(hosts, self._command, folder, self._grace, self._options)
@@ -146,19 +154,18 @@ class Launcher:
         seen = None
         while not attempt.wait(0.2):
             if self._signal is not None:
-                name = signal.Signals(self._signal).name
-                attempt.end(f"{name} came", is_hurried=lambda: self._num_signals > 1)
+                attempt.end(f"{self._signal_name()} came", is_hurried=lambda: self._num_signals > 1)
             elif attempt.is_left_behind:
                 attempt.end("ranks ended, and processes that they started live on", grace=0)
             elif silent := attempt.silent(SILENT_SECONDS):
                 names = ", ".join(sorted({rank.host for rank in silent}))
                 attempt.end(f"{names} no longer answers", grace=0)
             elif self._stalls(attempt):
-                attempt.end(f"no step came for {self._stall_seconds} s")
+                attempt.end(f"no step was made for {self._stall_seconds} s")
             elif looks is not None and (saved := attempt.last("saved")) is not seen:
                 seen = saved
                 if looks.found:
-                    attempt.end(f"hosts for {num_slots(looks.found)} ranks answer")
+                    attempt.end(f"hosts have room for {num_slots(looks.found)} ranks now")
         if looks is not None:
             looks.stop()
 
@@ -169,15 +176,18 @@ class Launcher:
 
     def _fails_again(self, attempt):
         """Ends a training whose ranks fail before their first step, with one error, twice."""
-        error = error_of_all(attempt)
+        error = failure_at_start(attempt)
         before, self._last_error = self._last_error, error and error[0]
         if error is None or error[0] != before:
             return False
         self._say(
             f"ranks failed before their first step, twice, with the same error:\n{error[1]}\n"
-            f"launch: mend it and start again.{_output(attempt)}"
+            f"launch: Ended with status 1: mend the error and start again.{_output(attempt)}"
         )
         return True
+
+    def _signal_name(self):
+        return signal.Signals(self._signal or signal.SIGTERM).name
 
     def _say(self, text):
         print(f"launch: {text}", flush=True)
@@ -211,11 +221,17 @@ class _Looks(threading.Thread):
 
 
 def _story(attempt):
-    """Returns why an attempt ended, and how far it came."""
-    step, saved = attempt.last("step"), attempt.last("saved") or attempt.last("resumed")
-    parts = [f"step {step['step']}"] if step else []
+    """Returns how far an attempt came, and why it ended."""
+    reports = attempt.ranks[0].reports
+    saved = reports.get("saved") or reports.get("resumed")
+    steps = [report["step"] for report in reports.values()]
+    parts = [f"step {max(steps)}"] if steps else []
     parts += [f"last checkpoint at step {saved['step']}"] if saved else ["no checkpoint"]
-    return f"{cause_of(attempt)} after {attempt.seconds:.0f} s ({', '.join(parts)})"
+    return f"after {attempt.seconds:.0f} s ({', '.join(parts)}): {cause_of(attempt)}"
+
+
+def _count(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _output(attempt):

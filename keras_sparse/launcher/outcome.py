@@ -1,6 +1,10 @@
 """Why an attempt has ended, in a line."""
 
+import re
+
 from keras_sparse.launcher.reports import TRY_AGAIN
+
+_NAMED = re.compile(r"\[rank (\d+) of \d+\] (.*)")
 
 
 def is_preempted(attempt):
@@ -8,20 +12,28 @@ def is_preempted(attempt):
     return any(rank.status == TRY_AGAIN for rank in attempt.ranks)
 
 
-def error_of_all(attempt):
-    """Returns the error of a training that cannot begin, as `(line, traceback)`, or `None`.
+def failure_at_start(attempt):
+    """Returns why a training cannot begin, as `(line, last lines of a rank)`, or `None`.
 
-    All ranks that have ended by themselves have an error of their own, and none has made a step or
-    a checkpoint.
+    No rank has made a step or a checkpoint, none was killed, and all that ended by themselves
+    ended with an error or a status of their own.
     """
-    if attempt.ended_for or any(rank.events for rank in attempt.ranks):
+    if attempt.ended_for or any(rank.reports for rank in attempt.ranks):
         return None
     # Horovod ends the others with SIGTERM once the first has ended.
     ended = [rank for rank in attempt.ranks if rank.killed_by != "SIGTERM"]
-    errors = [rank.own_error for rank in ended]
-    if not errors or not all(errors):
+    failures = [_failure(rank) for rank in ended]
+    if not failures or not all(failures):
         return None
-    return errors[0], ended[0].traceback
+    named = _NAMED.match(failures[0])  # whichever rank was the first
+    return named[2] if named else failures[0], ended[0].last_lines
+
+
+def _failure(rank):
+    """Returns the error or the exit status of a rank, if no other rank and no signal caused it."""
+    if rank.killed_by or not rank.status:
+        return ""
+    return rank.own_error if rank.traceback else f"status {rank.status}"
 
 
 def cause_of(attempt):
@@ -29,38 +41,42 @@ def cause_of(attempt):
     if attempt.ended_for:
         return attempt.ended_for
     if is_preempted(attempt):
-        preempted = [rank for rank in attempt.ranks if rank.status == TRY_AGAIN]
-        received = [rank for rank in attempt.ranks if (rank.last("stopped") or {}).get("received")]
-        rank, where = _first(attempt, received or preempted)
-        stopped = rank.last("stopped") or {}
-        return f"{where} was asked to stop by {stopped.get('signal', 'a signal')}"
+        stopped = [rank for rank in attempt.ranks if rank.status == TRY_AGAIN]
+        received = [r for r in attempt.ranks if r.reports.get("stopped", {}).get("received")]
+        rank = (received or stopped)[0]
+        name = rank.reports.get("stopped", {}).get("signal", "a signal")
+        return f"{_name(attempt, rank)} was asked to stop by {name}"
     if waits := next(filter(None, (rank.waits for rank in attempt.ranks)), ""):
         return f"all ranks stood still: {_with_hosts(waits, attempt)}"
-    began = [rank for rank in attempt.ranks if rank.pid is not None]
-    if not began:
+    if all(rank.pid is None for rank in attempt.ranks):
         lines = [line for line in attempt.lines if line.strip()]
         return f"no rank has started: {lines[-1] if lines else 'horovodrun printed nothing'}"
-    killed = [r for r in attempt.first_ended if r.killed_by not in ("", "SIGTERM")]
+    first = attempt.first_ended[0] if attempt.first_ended else None
+    if first is not None and first.killed_by not in ("", "SIGTERM"):
+        return f"{_name(attempt, first)} was killed by {first.killed_by}"
     failed = [rank for rank in attempt.first_ended if rank.own_error]
-    # A rank that stands still is killed once the others have ended.
-    first = attempt.first_ended[:1]
-    if killed and killed[0] in first:
-        return f"{_first(attempt, killed)[1]} was killed by {killed[0].killed_by}"
     if failed:
-        rank, where = _first(attempt, failed)
-        return f"{where} failed: {rank.own_error}"
-    lost = [rank for rank in attempt.ranks if rank not in first and not rank.traceback]
-    if first and first[0].traceback and lost:
-        return f"{_first(attempt, lost)[1]} could not be reached, or stood still"
-    if first:
-        return f"{_first(attempt, first)[1]} ended with status {first[0].status}"
+        return _text_of_error(attempt, failed[0])
+    # A rank that stands still is killed once the others have ended.
+    lost = [rank for rank in attempt.ranks if rank is not first and not rank.traceback]
+    if first is not None and first.traceback and lost:
+        return f"{_name(attempt, lost[0])} could not be reached, or stood still"
+    if first is not None:
+        return f"{_name(attempt, first)} ended with status {first.status}"
     return f"horovodrun ended with status {attempt.status}"
 
 
-def _first(attempt, ranks):
-    """Returns the first of some ranks, and its name for people."""
-    rank = ranks[0] if ranks else attempt.ranks[0]
-    return rank, f"rank {attempt.ranks.index(rank)} on {rank.host}"
+def _name(attempt, rank):
+    return f"rank {attempt.ranks.index(rank)} on {rank.host}"
+
+
+def _text_of_error(attempt, rank):
+    """Returns the error of a rank, under the name of the rank that the error names."""
+    error = rank.own_error
+    named = _NAMED.match(error)
+    if named and int(named[1]) < len(attempt.ranks):
+        rank, error = attempt.ranks[int(named[1])], named[2]
+    return f"{_name(attempt, rank)} failed: {error}"
 
 
 def _with_hosts(waits, attempt):

@@ -9,10 +9,12 @@ import time
 from keras_sparse.launcher.reports import MARK
 
 _NUM_LINES = 400  # kept of a rank, for the error at their end
+_NUM_SHOWN = 20  # of a rank that ended without an error
+_OF_FIT = ("step", "saved")
 _TRACEBACK = "Traceback (most recent call last):"
 _OF_ANOTHER = re.compile(r"This rank ends because (another rank has ended|all ranks)")
 _WAITS = re.compile(r"This rank ends because all ranks have waited .* Received: (.*)")
-_NOTE = re.compile(r"\[rank \d+ of \d+\] (?!This rank ends)(.*)")
+_NOTE = re.compile(r"\[rank \d+ of \d+\] (?!This rank ends).*")
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(: .*)?$")
 
 
@@ -23,12 +25,11 @@ class RankState:
         host: String. Name of its host.
         pid: Integer. Its process there; `None` before it has started.
         heard: Float. `time.monotonic()` of its last line.
-        advanced: Float. `time.monotonic()` of its last report of a step or a checkpoint; `None`
-            before the first one.
+        advanced: Float. `time.monotonic()` of its last step or checkpoint; `None` outside `fit`.
         gone: Float. `time.monotonic()` when its process had ended; `None` before.
         status: Integer. Its exit status, 128 and the signal's number after a signal; `None` while
             it runs.
-        events: List of the dicts that it reported, without those that say that it is alive.
+        reports: Dict of its last report of each event, without those of its process.
     """
 
     def __init__(self, host):
@@ -38,7 +39,7 @@ class RankState:
         self.advanced = None
         self.gone = None
         self.status = None
-        self.events = []
+        self.reports = {}
         self._lines: collections.deque[str] = collections.deque(maxlen=_NUM_LINES)
 
     def take(self, line):
@@ -57,17 +58,13 @@ class RankState:
         elif event["event"] == "gone":
             self.gone = self.heard
         elif event["event"] != "alive":
-            self.events.append(event)
-            self.advanced = self.heard
+            self.reports[event["event"]] = event
+            self.advanced = self.heard if event["event"] in _OF_FIT else None
         return shown
 
     @property
     def is_running(self):
         return self.pid is not None and self.gone is None and self.status is None
-
-    def last(self, event):
-        """Returns the last report of an event; `None` without one."""
-        return next((each for each in reversed(self.events) if each["event"] == event), None)
 
     @property
     def traceback(self):
@@ -78,14 +75,22 @@ class RankState:
 
     @property
     def own_error(self):
-        """Its own error in a line; `""` without one, or if another rank's end was the cause."""
+        """Its own error in a line; `""` without one, or if another rank's end was the cause.
+
+        An error that is raised on all ranks begins with the name of the rank that caused it.
+        """
         text = self.traceback
         if not text or _OF_ANOTHER.search(text):
             return ""
         if note := _NOTE.search(text):
-            return note[1]
+            return note[0]
         ends = [line for line in text.splitlines()[1:] if _ERROR.match(line)]
         return ends[0] if ends else text.splitlines()[-1]
+
+    @property
+    def last_lines(self):
+        """The traceback, or the last lines that it printed."""
+        return self.traceback or "\n".join(list(self._lines)[-_NUM_SHOWN:])
 
     @property
     def waits(self):

@@ -21,7 +21,8 @@ def report(event, **facts):
     """Reports an event of this rank to the launcher. Does nothing without a launcher.
 
     Args:
-        event: String: `"started"`, `"alive"`, `"resumed"`, `"step"`, `"saved"` or `"stopped"`.
+        event: String: `"started"`, `"alive"` and `"gone"` of a process; `"resumed"`, `"step"`,
+            `"saved"`, `"stopped"` by a signal and `"finished"` of a `fit`.
         facts: Values that JSON can hold, such as `step=100`.
     """
     if os.environ.get(IS_LAUNCHED):

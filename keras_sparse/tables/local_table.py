@@ -65,6 +65,7 @@ class LocalTable(HasSavedTable, NativeTable, Table):
     def assign(self, keys, rows, slots=None):
         keys, held = self._keys_here(keys, "assign")
         records = as_records(len(held), rows, slots, self.layout)
+        self.dtypes.check_range(records[:, : self.output_dim], "rows", self.path)
         self.import_local(TablePart.of_whole(self).local_ids(keys), records[held])
 
     def erase(self, keys):
@@ -299,6 +300,7 @@ class LocalTable(HasSavedTable, NativeTable, Table):
                 f"`value` must have the variable's shape {(self.input_dim, self.output_dim)}. "
                 f"Received: value.shape={tuple(rows.shape)} for '{self.path}'"
             )
+        self.dtypes.check_range(rows, "value", self.path)
         chunk_rows = max(1, CHUNK_BYTES // (4 * self.output_dim))
         for first in range(0, self.input_dim, chunk_rows):
             end = min(first + chunk_rows, self.input_dim)

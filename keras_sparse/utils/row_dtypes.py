@@ -1,5 +1,7 @@
 import dataclasses
 
+import numpy as np
+
 from keras_sparse.utils import checks
 
 ROW_DTYPES = ("float32", "bfloat16", "float16")
@@ -7,6 +9,7 @@ SLOT_DTYPES = ("float32", "bfloat16")
 ROUNDINGS = ("stochastic", "nearest")
 
 _WORD_BYTES = 4
+_FLOAT16_INFINITY = 65_520.0  # the least number that rounds to it
 _FLOAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -43,6 +46,27 @@ class RowDtypes:
     def are_float32(self):
         """Boolean. Whether rows and slots are both float32."""
         return self.row == self.slots == "float32"
+
+    def check_range(self, rows, name, path):
+        """Checks that rows can be stored: float16 holds no number beyond 65,504.
+
+        Args:
+            rows: Array or tensor of floats, of any shape.
+            name: String. Name of the argument.
+            path: String. Name of the table.
+
+        Raises:
+            ValueError: A finite number rounds to infinity.
+        """
+        if self.row != "float16":
+            return
+        rows = np.asarray(rows)
+        beyond = rows[np.isfinite(rows) & (np.abs(rows) >= _FLOAT16_INFINITY)]
+        if len(beyond):
+            raise ValueError(
+                f"`{name}` must be within 65,504 for a table with row_dtype='float16'. Use "
+                f"'bfloat16' for larger numbers. Received: {beyond[0]:g} for table '{path}'"
+            )
 
     def record_bytes(self, width, num_slots):
         """Returns the bytes of a row and its slots, each of which ends at a whole word.

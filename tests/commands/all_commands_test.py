@@ -75,6 +75,7 @@ def test_the_parser_has_the_choices_of_the_commands():
         (["--ranks", "2", "--max-ranks", "1"], "--ranks must be between --min-ranks and"),
         (["-H", "alpha:1", "--ranks", "2"], "--hosts must have room for --min-ranks"),
         (["-H", "alpha"], "such as alpha:2,beta:2. Received: 'alpha'"),
+        (["--ranks", "2"], "The script must exist. Received: train.py"),
     ],
 )
 def test_launch_refuses_ranks_that_do_not_fit(options, error, capsys):

@@ -8,7 +8,7 @@ import pytest
 from keras_sparse.distribute.ranks.uncaught_errors import add_rank_error_notes
 from keras_sparse.distribute.ranks.watch import stall_text
 from keras_sparse.launcher.outcome import cause_of
-from keras_sparse.launcher.outcome import error_of_all
+from keras_sparse.launcher.outcome import failure_at_start
 from keras_sparse.launcher.rank_state import RankState
 from keras_sparse.launcher.reports import MARK
 
@@ -23,6 +23,7 @@ def printed(error, prefix):
     return f"{head}{type(error).__name__}: {error}\n{notes}\n"
 
 
+SHARED = printed(ValueError("[rank 0 of 2] id must be in [0, 9)"), "[rank 1 of 2] ")
 OWN = printed(ValueError("no batch"), "[rank 1 of 2] ")
 OF_ANOTHER = printed(RuntimeError("Horovod has been shut down"), "[rank 0 of 2] ")
 STALLED = stall_text("[rank 0 of 2] ", 30, [{"average_metrics": 1}, {"save": 1}])
@@ -47,6 +48,7 @@ def attempt_of(*ranks, order=None, ended_for="", status=1):
     [
         ([(1, OF_ANOTHER), (1, OWN)], [1, 0], "rank 1 on beta failed: ValueError: no batch"),
         ([(1, OF_ANOTHER), (1, OWN)], [0, 1], "rank 1 on beta failed: ValueError: no batch"),
+        ([(1, SHARED), (1, SHARED)], [1, 0], "rank 0 on alpha failed: id must be in"),
         ([(1, OF_ANOTHER), (KILLED, "")], [1, 0], "rank 1 on beta was killed by SIGKILL"),
         # One that stood still is killed by Horovod, after the others have noticed.
         ([(1, OF_ANOTHER), (KILLED, "")], [0, 1], "rank 1 on beta could not be reached"),
@@ -64,19 +66,21 @@ def test_the_cause_is_what_happened_first(ranks, order, cause):
     assert re.match(cause, cause_of(attempt_of(*ranks, order=order)))
 
 
-def test_only_an_error_of_all_ranks_before_any_step_would_come_again():
-    assert error_of_all(attempt_of((1, OWN), (1, OWN)))[0] == "ValueError: no batch"
-    assert OWN.strip() in error_of_all(attempt_of((1, OWN), (TERMINATED, "")))[1]
-    assert error_of_all(attempt_of((1, OWN), (KILLED, ""))) is None
-    assert error_of_all(attempt_of((1, OWN), (1, OF_ANOTHER))) is None
-    assert error_of_all(attempt_of((1, OWN), (1, OWN), ended_for="SIGTERM came")) is None
+def test_only_an_failure_at_start_ranks_before_any_step_would_come_again():
+    assert failure_at_start(attempt_of((1, OWN), (1, OWN)))[0] == "ValueError: no batch"
+    assert OWN.strip() in failure_at_start(attempt_of((1, OWN), (TERMINATED, "")))[1]
+    assert failure_at_start(attempt_of((1, OWN), (KILLED, ""))) is None
+    assert failure_at_start(attempt_of((2, "usage: ..."), (2, ""))) == ("status 2", "usage: ...")
+    assert failure_at_start(attempt_of((1, OWN), (0, ""))) is None
+    assert failure_at_start(attempt_of((1, OWN), (1, OF_ANOTHER))) is None
+    assert failure_at_start(attempt_of((1, OWN), (1, OWN), ended_for="SIGTERM came")) is None
     after_a_step = attempt_of((1, OWN), (1, OWN))
     assert after_a_step.ranks[0].take(f'9/10{MARK}{{"event": "step", "step": 9}}\n') == "9/10"
-    assert error_of_all(after_a_step) is None
+    assert failure_at_start(after_a_step) is None
 
 
 def test_a_report_that_another_process_printed_into_is_shown():
     rank = RankState("alpha")
     line = f'{MARK}{{"event": "st other text\n'
     assert rank.take(line) == line
-    assert rank.events == []
+    assert rank.reports == {}

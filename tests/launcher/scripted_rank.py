@@ -2,9 +2,11 @@
 
 python tests/launcher/scripted_rank.py LOGS JSON
 
-The list has for each attempt a word for each rank, or one for all.
+The list has for each attempt a word for each rank, or one for all. The last one counts for all
+attempts that follow.
 """
 
+import argparse
 import importlib.util
 import json
 import os
@@ -25,14 +27,15 @@ spec.loader.exec_module(reports)
 logs, plan = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
 attempt = len(list(logs.glob("attempt-*")))
 rank = int(os.environ["HOROVOD_RANK"])
-words = plan[attempt - 1]
+words = plan[min(attempt, len(plan)) - 1]
 word, _, argument = (words if isinstance(words, str) else words[rank]).partition(" ")
 
 
 def stop(number, frame):
     if word == "saves":
         time.sleep(float(argument or 0))
-        reports.report("stopped", step=8, signal=signal.Signals(number).name)
+        name = signal.Signals(number).name
+        reports.report("stopped", step=8, signal=name, received=True)
         sys.exit(reports.TRY_AGAIN)
 
 
@@ -40,6 +43,8 @@ if word == "full":
     (logs / f"attempt-{attempt:03}" / f"rank-{rank}.log").symlink_to("/dev/full")
 print(f"attempt {attempt}, rank {rank} of {os.environ['HOROVOD_SIZE']}: {word}", flush=True)
 signal.signal(signal.SIGTERM, signal.SIG_DFL if word == "waits" else stop)
+if word == "mistyped":
+    argparse.ArgumentParser().parse_args(["--epoch"])
 if word == "fails":
     raise RuntimeError(argument)
 if word == "ends":

@@ -239,3 +239,18 @@ def test_an_exported_model_answers_with_the_same_bits(input_dim, tmp_path):
     to_keras = keras_sparse.saving.to_keras(run.model) if input_dim else None
     if to_keras is not None:
         np.testing.assert_allclose(to_keras.predict(ids, verbose=0), served, rtol=1e-5)
+
+
+@pytest.mark.parametrize("input_dim", [None, 3])
+def test_float16_rows_refuse_numbers_that_would_be_infinity(input_dim):
+    layer = Embedding(input_dim, 2, row_dtype="float16", name="prices")
+    layer.build((None,))
+    layer.assign([1], [[65_504, -65_519]])
+    with pytest.raises(ValueError, match=r"within 65,504 .* Received: -70000 for table 'prices"):
+        layer.assign([1], [[0, -70_000]])
+    np.testing.assert_array_equal(layer.find([1]).rows, [[65_504, -65_504]])
+    if input_dim is not None:
+        with pytest.raises(ValueError, match="`value` must be within 65,504"):
+            layer.set_weights([np.full((3, 2), 65_520)])
+    layer.assign([1], [[np.inf, 0]])
+    np.testing.assert_array_equal(layer.find([1]).rows, [[np.inf, 0]])

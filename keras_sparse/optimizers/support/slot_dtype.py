@@ -44,7 +44,7 @@ def _reason(rule, constants, rounding):
         return "whose centered velocity is a difference of slots. Leave `centered` out"
     if rounding == "stochastic":
         return None
-    stochastic = "Take rounding='stochastic'"
+    stochastic = "Or take rounding='stochastic'"
     if rule == "ftrl":
         return f"whose `linear` stands still if it is rounded to the nearest. {stochastic}"
     slow = [
