@@ -48,6 +48,7 @@ RUN_ELSEWHERE = {
     "make ": "CI",
     "pip install": "CI",
     "python -m keras_sparse install-horovod": "tests/commands",
+    "python -m keras_sparse launch --ranks 2 python -m examples.dlrm": "tests/examples",
     "python -m keras_sparse --help": "tests/commands",
     "python -m benchmarks": "tests/benchmarks",
     "horovodrun --gloo -np 2 python -m examples.dlrm": "tests/examples",

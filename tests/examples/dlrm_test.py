@@ -4,11 +4,14 @@ import pathlib
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import forks
 from examples.dlrm import __main__ as dlrm
 from examples.dlrm.split_binary import Part
 from ranks import needs_horovod
@@ -16,6 +19,7 @@ from ranks import run_ranks
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs/tutorials/dlrm.md").read_text()
+ON_RANKS = "(?:horovodrun|python -m keras_sparse launch)"
 SMALL = ["--embedding_dim", "4", "--bottom", "8", "--top", "8", "--batch_size", "100"]
 SMALL += ["--optimizer", "lazy_adam", "--learning_rate", "0.01"]
 
@@ -25,7 +29,7 @@ def commands_of(page):
     blocks = "\n".join(re.findall(r"```bash\n(.*?)```", page, re.DOTALL)).replace("\\\n", "")
     return [
         shlex.split(line)[3:]
-        for line in re.findall(r"^(?:horovodrun .*)?(python -m examples\.dlrm.*)", blocks, re.M)
+        for line in re.findall(rf"^(?:{ON_RANKS} .*)?(python -m examples\.dlrm.*)", blocks, re.M)
     ]
 
 
@@ -50,7 +54,7 @@ def test_the_first_commands_of_the_page_come_close_to_the_best_possible_auc(tmp_
 
 def test_the_page_has_no_option_that_there_is_not():
     commands = commands_of(PAGE)
-    assert len(commands) == 11
+    assert len(commands) == 12
     for command, *arguments in commands:
         parser = argparse.ArgumentParser(exit_on_error=False)
         importlib.import_module(f"examples.dlrm.{command}").add_options(parser)
@@ -164,3 +168,17 @@ def test_two_ranks_give_what_one_gives(few, tmp_path, monkeypatch):
     assert received == pytest.approx([expected["loss"], expected["auc"]], abs=2e-4), printed
     assert printed.count("26 tables on 2 ranks") == 1
     assert loss_of(tmp_path / "served", few) == pytest.approx(received[0], abs=1e-4)
+
+
+@needs_horovod
+@pytest.mark.slow("starts processes")
+def test_a_launcher_starts_it(few, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    launch = [sys.executable, "-m", "keras_sparse", "launch", "--ranks", "2", *forks.python()]
+    options = ["--data", few, *SMALL, "--checkpoint", tmp_path / "checkpoints", "--resume"]
+    command = map(str, [*launch, "-m", "examples.dlrm", "train", *options])
+    launched = subprocess.run(command, capture_output=True, text=True)
+    assert launched.returncode == 0, launched.stderr
+    assert "launch: the training is done, after 1 start." in launched.stdout
+    (loss,) = re.findall(r"Test: loss (\S+), AUC", launched.stdout)
+    assert float(loss) == pytest.approx(train(few)["loss"], abs=2e-4)
