@@ -149,7 +149,7 @@ def disturb(soak, num_kills, chance):
             soak.kill("kill -9 of a rank", chance)
             start = wait_for(soak, Soak.first_after, start["time"], "begin")
         first = wait_for(soak, Soak.first_after, start["time"], "batch")
-        done.append((kind, first["time"] - moment, before - start["begin"]))
+        done.append((kind, first["time"] - moment, max(0, before - start["begin"])))
         print(
             f"{number + 1:3} of {num_kills}: {kind}{', and once more,' if is_again else ''} at "
             f"batch {before}; went on after {done[-1][1]:.1f} s on {start['ranks']} ranks, "

@@ -4,7 +4,6 @@ python tools/soak_training.py FOLDER DATA [--stop-at BATCH] [--export FILE]
 """
 
 import argparse
-import inspect
 import json
 import os
 import pathlib
@@ -82,9 +81,7 @@ def train(folder, data, stop_at):
     """Trains until a batch, or the epoch that the file says."""
     part = Part(data, "train")
     model = make_model(folder, part.num_ids)
-    options = {"delta_every": 5, "keep": 3, "skip_batches": False}
-    if "on_signal" in inspect.signature(keras_sparse.callbacks.Checkpoint).parameters:
-        options["on_signal"] = "SIGTERM"
+    options = {"delta_every": 5, "keep": 3, "skip_batches": False, "on_signal": "SIGTERM"}
     checkpoint = keras_sparse.callbacks.Checkpoint(folder / "run", **options)
     batches = training_batches(part, BATCH_SIZE, lambda: checkpoint.first_batch)
     model.fit(

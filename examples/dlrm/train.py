@@ -170,4 +170,5 @@ def checkpoint_of(options):
         keep=2,
         resume=options.resume,
         skip_batches=False,  # `training_batches` begins with its `first_batch`
+        on_signal="SIGTERM",
     )

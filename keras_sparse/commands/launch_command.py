@@ -67,6 +67,7 @@ def run(options):
 
 def _command_of(words):
     """Returns the command of a rank: this Python, unless the words name a program."""
+    words = words[1:] if words[0] == "--" else words
     if not words[0].endswith(".py"):
         return words
     if not pathlib.Path(words[0]).is_file():

@@ -16,14 +16,15 @@ import uuid
 
 from keras_sparse.launcher.hosts import host_of_ranks
 from keras_sparse.launcher.hosts import num_slots
-from keras_sparse.launcher.hosts import run_on
+from keras_sparse.launcher.hosts import run_on_hosts
 from keras_sparse.launcher.hosts import text_of
 from keras_sparse.launcher.rank_state import RankState
-from keras_sparse.launcher.reports import IS_LAUNCHED
+from keras_sparse.launcher.reports import ATTEMPT
 from keras_sparse.launcher.reports import MARK
 
 HOROVODRUN = (sys.executable, "-m", "horovod.runner.launch")
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)  # loaded before a child that threads may have forked needs it
 # Horovod gives its ranks five seconds between SIGTERM and SIGKILL.
 HOROVODRUN_SECONDS = 20
 _SECONDS_AT_LEAST = 5  # between ending and killing
@@ -44,7 +45,7 @@ echo '{mark}{{"event": "started", "pid": '$$'}}'
   while sleep 1 && kill -0 $$ 2> /dev/null; do
     if ! echo '{mark}{{"event": "alive"}}' 2> /dev/null; then
       kill -TERM $$
-      sleep {grace}
+      for second in $(seq {grace}); do sleep 1; kill -0 $$ 2> /dev/null || exit; done
       kill -KILL $$
     fi
   done
@@ -56,7 +57,10 @@ exec "$@"
 # Sends a signal to some of the processes that have the name of an attempt in their environment,
 # or SIGKILL to all of them.
 _SEND = 'for pid; do grep -qs "$0" /proc/$pid/environ && kill -{number} $pid; done; true'
-_KILL_ALL = 'kill -KILL $(grep -ls "$0" /proc/[0-9]*/environ | cut -d / -f 3)'
+_KILL_ALL = """
+of_ranks=$(grep -ls HOROVOD_RANK= $(grep -ls "$0" /proc/[0-9]*/environ) < /dev/null)
+kill -KILL $(echo "$of_ranks" | cut -d / -f 3)
+"""
 
 
 class Attempt:
@@ -83,16 +87,18 @@ class Attempt:
         self._name = uuid.uuid4().hex
         self._lock = threading.Lock()
         self._logs = {}
-        script = _RANK.format(mark=MARK, grace=grace)
+        self._is_finished = False
+        script = _RANK.format(mark=MARK, grace=int(grace))
         self._horovodrun = subprocess.Popen(
             [
                 *(*HOROVODRUN, "--gloo", "-np", str(num_slots(hosts)), "-H", text_of(hosts)),
                 *options,
                 *("sh", "-c", script, "sh", *command),
             ],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, IS_LAUNCHED: self._name},
+            env={**os.environ, ATTEMPT: self._name},
             start_new_session=True,  # Ctrl-C is for the launcher, which ends the ranks in order
             preexec_fn=_end_with_parent,
         )
@@ -129,22 +135,22 @@ class Attempt:
     def running(self):
         return [rank for rank in self.ranks if rank.is_running]
 
-    @property
-    def is_left_behind(self):
-        """Whether all ranks have ended and horovodrun waits for what they have started."""
+    def end_left_behind(self):
+        """Ends what ranks have started, if horovodrun waits for its output alone."""
         ends = [rank.gone for rank in self.ranks if rank.gone is not None]
         now = time.monotonic()
-        return len(ends) == len(self.ranks) and now - max(ends) > HOROVODRUN_SECONDS
+        if len(ends) == len(self.ranks) and now - max(ends) > HOROVODRUN_SECONDS:
+            self._kill_the_rest()
+            self.ranks[0].gone = now  # it may take another moment
 
     def last(self, event):
         """Returns the last report of an event by rank 0; `None` without one."""
         return self.ranks[0].reports.get(event)
 
     def silent(self, seconds):
-        """Returns the ranks from which nothing was heard for so long, while others were heard."""
+        """Returns the running ranks from which nothing was heard for so long."""
         now = time.monotonic()
-        silent = [rank for rank in self.running if now - rank.heard > seconds]
-        return silent if len(silent) < len(self.running) else []
+        return [rank for rank in self.running if now - rank.heard > seconds]
 
     def wait(self, seconds):
         """Waits until all has ended, or for so long. Returns whether all has ended."""
@@ -152,13 +158,19 @@ class Attempt:
             self._horovodrun.wait(seconds)
         except subprocess.TimeoutExpired:
             return False
+        if not self._is_finished:
+            self._is_finished = True
+            self._finish()
+        return True
+
+    def _finish(self):
         if self.status != 0:
             self._kill_the_rest()
         for reader in self._readers:
-            reader.join()
+            reader.join(HOROVODRUN_SECONDS)
         for log in self._logs.values():
-            log.close()
-        return True
+            with contextlib.suppress(OSError):
+                log.close()
 
     def end(self, why, grace=None, is_hurried=lambda: False):
         """Ends all ranks: by SIGTERM, and after the seconds of grace by SIGKILL.
@@ -168,28 +180,35 @@ class Attempt:
             grace: Float. Defaults to that of the attempt.
             is_hurried: Function. Once it returns `True` ranks are killed.
         """
+        if self.wait(0):
+            return
         self._ended_for = self._ended_for or why
         grace = self._grace if grace is None else grace
-        self._send(signal.SIGTERM, self.running)
+        if not self.running:
+            self._horovodrun.terminate()
+        told: list[RankState] = []
         end = time.monotonic() + max(grace, _SECONDS_AT_LEAST)
         while not self.wait(0.5) and time.monotonic() < end and not is_hurried():
-            pass
-        if not self.is_over:
+            # Some may have started only now.
+            new = [rank for rank in self.running if rank not in told]
+            self._send(signal.SIGTERM, new)
+            told += new
+        if not self.wait(0):
             self._send(signal.SIGKILL, self.running)
         if not self.wait(HOROVODRUN_SECONDS):
-            self._kill_the_rest()  # horovodrun too
+            os.killpg(self._horovodrun.pid, signal.SIGKILL)
             self.wait(None)
 
     def _kill_the_rest(self):
-        """Kills all processes of the attempt, such as those that ranks have started and left."""
-        for name in {rank.host for rank in self.ranks}:
-            run_on(name, ["sh", "-c", _KILL_ALL, self._name])
+        """Kills all processes that ranks are or have started."""
+        command = ["sh", "-c", _KILL_ALL, self._name]
+        run_on_hosts({rank.host: command for rank in self.ranks})
 
     def _send(self, number, ranks):
-        """Sends a signal to ranks, on other hosts by ssh. Those that cannot be reached get none."""
-        for name in {rank.host for rank in ranks}:
-            pids = [rank.pid for rank in ranks if rank.host == name]
-            run_on(name, ["sh", "-c", _SEND.format(number=int(number)), self._name, *pids])
+        """Sends a signal to ranks, on other hosts by ssh."""
+        script = _SEND.format(number=int(number))
+        pids = {rank.host: [each.pid for each in ranks if each.host == rank.host] for rank in ranks}
+        run_on_hosts({name: ["sh", "-c", script, self._name, *pids[name]] for name in pids})
 
     def _read(self, pipe, shown_by):
         """Shows what ranks print, and learns from it."""
@@ -205,15 +224,17 @@ class Attempt:
         with self._lock:
             parts = [part for line in lines for part in _PARTS.split(line) if part]
             shown = "".join(map(self._shown, parts))
-            with contextlib.suppress(OSError):  # nobody looks any more; ranks go on
-                shown_by.write(shown)
+            encoding = shown_by.encoding or "utf-8"
+            with contextlib.suppress(OSError, ValueError):  # nobody looks any more; ranks go on
+                shown_by.write(shown.encode(encoding, "replace").decode(encoding))
                 shown_by.flush()
 
     def _shown(self, line):
         """Takes a line of a rank or of horovodrun in; returns it without reports."""
         prefix = _OF_RANK.match(line)
-        if prefix is None:
-            if ended := _ENDED.match(line):
+        if prefix is None or int(prefix[1]) >= len(self.ranks):
+            ended = _ENDED.match(line)
+            if ended and int(ended[1]) < len(self.ranks):
                 rank = self.ranks[int(ended[1])]
                 rank.status = int(ended[2])
                 self.first_ended.append(rank)
@@ -227,7 +248,8 @@ class Attempt:
 
     def _log(self, name, text):
         """Writes to the file of a rank. Ranks go on where that fails, as on a full disk."""
-        if self.folder is None or not text:
+        is_progress = text.endswith("\r")
+        if self.folder is None or not text or is_progress:
             return
         with contextlib.suppress(OSError):
             if name not in self._logs:
@@ -247,4 +269,4 @@ def next_folder(folder):
 
 def _end_with_parent():
     """Lets the kernel end a child, in the child, with the thread that has started it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

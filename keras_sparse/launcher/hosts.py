@@ -8,6 +8,7 @@ import subprocess
 
 SCRIPT_SECONDS = 60  # for a script that lists hosts
 CONNECT_SECONDS = 5
+ANSWER_SECONDS = 10  # for a connection and a short command
 
 # As `horovodrun` reaches hosts; never asks for a password.
 SSH = (
@@ -61,7 +62,12 @@ def hosts_of_script(path):
     """
     try:
         listed = subprocess.run(
-            [path], stdout=subprocess.PIPE, text=True, timeout=SCRIPT_SECONDS, check=True
+            [path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=SCRIPT_SECONDS,
+            check=True,
         )
         return parse_hosts(listed.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
@@ -72,29 +78,45 @@ def is_local(name):
     """Returns whether `horovodrun` starts the ranks of a host without ssh."""
     from horovod.runner.util import network
 
-    return network.resolve_host_address(name) in network.get_local_host_addresses()
+    try:
+        return network.resolve_host_address(name) in network.get_local_host_addresses()
+    except ValueError:  # no name that a network can have
+        return False
 
 
-def run_on(name, command, seconds=CONNECT_SECONDS):
-    """Runs a command on a host. Returns whether it ended with status 0 within the seconds."""
+def run_on_hosts(commands):
+    """Runs a short command on each of some hosts, at the same time.
+
+    Args:
+        commands: Dict of a list of words by the name of the host.
+
+    Returns:
+        Set of the names of hosts whose command ended with status 0 within ten seconds.
+    """
+    if not commands:
+        return set()
+    with concurrent.futures.ThreadPoolExecutor(len(commands)) as pool:
+        ended_well = pool.map(_run_on, commands, commands.values())
+        return {name for name, is_well in zip(commands, ended_well, strict=True) if is_well}
+
+
+def _run_on(name, command):
     words = list(map(str, command))
     if not is_local(name):
         words = [*SSH, name, shlex.join(words)]
     try:
-        ran = subprocess.run(words, capture_output=True, timeout=seconds)
+        ran = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_SECONDS
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return ran.returncode == 0
 
 
 def answering(hosts):
-    """Returns the hosts that answer, in their order. All are asked at the same time."""
-    if not hosts:
-        return []
-    with concurrent.futures.ThreadPoolExecutor(len(hosts)) as pool:
-        # One second more than the connection, for the answer.
-        answers = pool.map(lambda host: run_on(host.name, ["true"], CONNECT_SECONDS + 5), hosts)
-        return [host for host, answers_now in zip(hosts, answers, strict=True) if answers_now]
+    """Returns the hosts that answer, in their order."""
+    names = run_on_hosts({host.name: ["true"] for host in hosts})
+    return [host for host in hosts if host.name in names]
 
 
 def take(hosts, num_ranks):

@@ -1,5 +1,6 @@
 """Starts ranks, and starts them again when they end early."""
 
+import contextlib
 import signal
 import threading
 import time
@@ -7,6 +8,7 @@ import time
 from keras_sparse.launcher.attempt import Attempt
 from keras_sparse.launcher.attempt import next_folder
 from keras_sparse.launcher.hosts import answering
+from keras_sparse.launcher.hosts import Host
 from keras_sparse.launcher.hosts import NoHostsError
 from keras_sparse.launcher.hosts import num_slots
 from keras_sparse.launcher.hosts import take
@@ -19,6 +21,7 @@ from keras_sparse.launcher.reports import TRY_AGAIN
 LONGEST_PAUSE = 300  # seconds
 SILENT_SECONDS = 30  # of a host, whose ranks are heard every second
 LOOK_SECONDS = 15  # between looks for more hosts
+AVOID_SECONDS = 120  # for a host that is taken back, and answers until then
 
 
 class Launcher:
@@ -27,10 +30,10 @@ class Launcher:
     Args:
         find_hosts: Function that returns the list of `Host` there may be.
         command: List of strings, which each rank runs.
-        num_ranks: Integer. Ranks to start.
+        num_ranks: Integer. Ranks to start, at most.
         min_ranks: Integer. Waits until hosts have room for so many.
-        max_ranks: Integer. Starts again at a checkpoint once hosts have room for more ranks than
-            run, up to this number. `None` for `num_ranks`, without starting again for it.
+        max_ranks: Integer, in place of `num_ranks`. Once hosts have room for more ranks than run,
+            starts again at a checkpoint. `None` for no such restart.
         max_restarts: Integer. Ends after so many restarts without a checkpoint in between.
         log_dir: Folder for the output of ranks, or `None`.
         stall_seconds: Float. Starts again when a `fit` makes no step for so long; `None` for
@@ -67,6 +70,8 @@ class Launcher:
         self._woken = threading.Event()
         self._last_error = None
         self._num_starts = 0
+        self._was_preempted = False
+        self._avoided: dict[str, float] = {}  # until when, by the name of a host
         self._num_in_vain = 0  # restarts since the last checkpoint
 
     def run(self):
@@ -75,22 +80,31 @@ class Launcher:
             signal.signal(number, self._on_signal)
         while (hosts := self._wait_for_hosts()) is not None:
             attempt = self._start(hosts)
+            if attempt is None:
+                self._woken.wait(LOOK_SECONDS)
+                continue
             self._watch(attempt)
             status = self._status_after(attempt)
             if status is not None:
                 return status
             self._woken.wait(self._pause_after(attempt))
-        status = 128 + (self._signal or 0)
-        self._say(f"{self._signal_name()} came while no rank ran. Ended with status {status}.")
+        status = self._status_of_signal()
+        self._say(f"received {self._signal_name()} between attempts. Ended with status {status}.")
         return status
+
+    def _status_of_signal(self):
+        return TRY_AGAIN if self._was_preempted else 128 + (self._signal or 0)
 
     def _status_after(self, attempt):
         """Returns the exit status, or `None` if ranks are to start again."""
-        if attempt.status == 0 and not attempt.ended_for:
+        # A script may end with 0 because of the signal by which the launcher ends it.
+        if attempt.status == 0 and (not attempt.ended_for or attempt.last("finished")):
             self._say(f"the training is done, after {_count(self._num_starts, 'start')}.")
             return 0
+        self._was_preempted = is_preempted(attempt)
+        self._avoid_hosts_of(attempt)
         if self._signal is not None:
-            status = TRY_AGAIN if is_preempted(attempt) else 128 + self._signal
+            status = self._status_of_signal()
             self._say(f"{_story(attempt)}. Ended with status {status}.{_output(attempt)}")
             return status
         if self._fails_again(attempt):
@@ -135,44 +149,69 @@ class Launcher:
         return None
 
     def _hosts_now(self):
-        return take(answering(self._find_hosts()), self._most_ranks)
+        hosts = answering(self._find_hosts())
+        now = time.monotonic()
+        kept = [host for host in hosts if self._avoided.get(host.name, now) <= now]
+        return take(kept if num_slots(kept) >= self._min_ranks else hosts, self._most_ranks)
+
+    def _avoid_hosts_of(self, attempt):
+        """Leaves out hosts whose ranks received a signal, which are about to go."""
+        until = time.monotonic() + AVOID_SECONDS
+        for rank in attempt.ranks:
+            if rank.reports.get("stopped", {}).get("received") and not attempt.ended_for:
+                self._avoided[rank.host] = until
 
     def _start(self, hosts):
-        folder = next_folder(self._log_dir) if self._log_dir else None
-        if folder is not None:
-            folder.mkdir(parents=True)
+        folder = self._make_folder()
         self._num_starts += 1
         self._say(
             f"starting {_count(num_slots(hosts), 'rank')} on {text_of(hosts)}."
             f"{f' Output: {folder}' if folder else ''}"
         )
-        return Attempt(hosts, self._command, folder, self._grace, self._options)
+        try:
+            return Attempt(hosts, self._command, folder, self._grace, self._options)
+        except OSError as error:  # too little memory for a process, for example
+            self._say(f"horovodrun could not start: {error}. Starting again in {LOOK_SECONDS} s.")
+            return None
+
+    def _make_folder(self):
+        """Makes the folder for the output of an attempt; returns `None` if that fails."""
+        while self._log_dir is not None:
+            folder = next_folder(self._log_dir)
+            try:
+                folder.mkdir(parents=True)
+                return folder
+            except FileExistsError:  # another launcher was faster
+                continue
+            except OSError as error:
+                self._say(f"no output is written to {folder}: {error}")
+                break
+        return None
 
     def _watch(self, attempt):
         """Waits for the end of an attempt, which a signal, a lost host or more hosts may bring."""
-        looks = _Looks(self._hosts_now, num_slots(attempt.hosts)) if self._grows else None
+        more_hosts = _HostWatch(self._hosts_now, num_slots(attempt.hosts), self._grows)
         seen = None
         while not attempt.wait(0.2):
+            attempt.end_left_behind()
+            saved = attempt.last("saved")
             if self._signal is not None:
-                attempt.end(f"{self._signal_name()} came", is_hurried=lambda: self._num_signals > 1)
-            elif attempt.is_left_behind:
-                attempt.end("ranks ended, and processes that they started live on", grace=0)
-            elif silent := attempt.silent(SILENT_SECONDS):
-                names = ", ".join(sorted({rank.host for rank in silent}))
-                attempt.end(f"{names} no longer answers", grace=0)
+                self._end(attempt, f"launch received {self._signal_name()}")
+            elif lost := _lost_hosts(attempt):
+                self._end(attempt, f"{', '.join(lost)} no longer answers", grace=0)
             elif self._stalls(attempt):
-                attempt.end(f"no step was made for {self._stall_seconds} s")
-            elif looks is not None and (saved := attempt.last("saved")) is not seen:
-                seen = saved
-                if looks.found:
-                    attempt.end(f"hosts have room for {num_slots(looks.found)} ranks now")
-        if looks is not None:
-            looks.stop()
+                self._end(attempt, f"no step was made for {self._stall_seconds} s")
+            elif saved is not seen and attempt.ranks[0].is_training and more_hosts.found:
+                self._end(attempt, f"hosts have room for {num_slots(more_hosts.found)} ranks now")
+            seen = saved
+        more_hosts.stop()
+
+    def _end(self, attempt, why, grace=None):
+        attempt.end(why, grace, is_hurried=lambda: self._num_signals > 1)
 
     def _stalls(self, attempt):
-        advanced = attempt.ranks[0].advanced
-        limit = self._stall_seconds
-        return limit is not None and advanced and time.monotonic() - advanced > limit
+        rank, limit = attempt.ranks[0], self._stall_seconds
+        return limit and rank.is_training and time.monotonic() - rank.advanced > limit
 
     def _fails_again(self, attempt):
         """Ends a training whose ranks fail before their first step, with one error, twice."""
@@ -182,7 +221,7 @@ class Launcher:
             return False
         self._say(
             f"ranks failed before their first step, twice, with the same error:\n{error[1]}\n"
-            f"launch: Ended with status 1: mend the error and start again.{_output(attempt)}"
+            f"launch: ended with status 1. Correct the error and start again.{_output(attempt)}"
         )
         return True
 
@@ -190,23 +229,30 @@ class Launcher:
         return signal.Signals(self._signal or signal.SIGTERM).name
 
     def _say(self, text):
-        print(f"launch: {text}", flush=True)
+        with contextlib.suppress(OSError):  # a full disk, or nobody looks any more
+            print(f"launch: {text}", flush=True)
 
 
-class _Looks(threading.Thread):
+class _HostWatch(threading.Thread):
     """Looks now and then whether hosts have room for more ranks.
+
+    Args:
+        find: Function that returns hosts, with as many slots as ranks can start there.
+        num_ranks: Integer. Ranks that run.
+        is_wanted: Boolean. Whether to look at all.
 
     Attributes:
         found: List of `Host` with room for more ranks than run; empty until there are such.
     """
 
-    def __init__(self, find, num_ranks):
+    def __init__(self, find, num_ranks, is_wanted):
         super().__init__(daemon=True)
         self.found = []
         self._find = find
         self._num_ranks = num_ranks
         self._ends = threading.Event()
-        self.start()
+        if is_wanted:
+            self.start()
 
     def run(self):
         while not self._ends.wait(LOOK_SECONDS):
@@ -218,6 +264,17 @@ class _Looks(threading.Thread):
 
     def stop(self):
         self._ends.set()
+
+
+def _lost_hosts(attempt):
+    """Returns the names of hosts whose ranks are silent, and that do not answer."""
+    silent = attempt.silent(SILENT_SECONDS)
+    hosts = [Host(name, 1) for name in sorted({rank.host for rank in silent})]
+    # Where others are heard, the silent ones have lost their way here.
+    if len(silent) < len(attempt.running):
+        return [host.name for host in hosts]
+    heard = answering(hosts)
+    return [host.name for host in hosts if host not in heard]
 
 
 def _story(attempt):

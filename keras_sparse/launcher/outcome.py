@@ -4,6 +4,11 @@ import re
 
 from keras_sparse.launcher.reports import TRY_AGAIN
 
+# Errors of disks, networks and memory, and of files that a rank which was killed still holds.
+_MAY_PASS = re.compile(
+    "No space left|Disk quota|Stale file|Input/output error|ResourceExhausted|MemoryError|"
+    "Cannot allocate|Connection|timed out|`storage_path` must be"
+)
 _NAMED = re.compile(r"\[rank (\d+) of \d+\] (.*)")
 
 
@@ -15,15 +20,19 @@ def is_preempted(attempt):
 def failure_at_start(attempt):
     """Returns why a training cannot begin, as `(line, last lines of a rank)`, or `None`.
 
-    No rank has made a step or a checkpoint, none was killed, and all that ended by themselves
-    ended with an error or a status of their own.
+    No rank has made a step or a checkpoint, none was killed, and on each host ranks ended by
+    themselves, with an error or a status of their own. Errors that may pass, such as that of a full
+    disk, do not count.
     """
-    if attempt.ended_for or any(rank.reports for rank in attempt.ranks):
+    if attempt.ended_for or attempt.last("step") or attempt.last("saved"):
         return None
     # Horovod ends the others with SIGTERM once the first has ended.
     ended = [rank for rank in attempt.ranks if rank.killed_by != "SIGTERM"]
     failures = [_failure(rank) for rank in ended]
-    if not failures or not all(failures):
+    is_everywhere = {rank.host for rank in ended} == {rank.host for rank in attempt.ranks}
+    if not failures or not all(failures) or not is_everywhere:
+        return None
+    if any(_MAY_PASS.search(rank.last_lines) for rank in ended):
         return None
     named = _NAMED.match(failures[0])  # whichever rank was the first
     return named[2] if named else failures[0], ended[0].last_lines

@@ -1,4 +1,4 @@
-"""What the launcher knows of a rank, from the lines that it has printed."""
+"""The state of a rank, as the lines that it has printed show it."""
 
 import collections
 import json
@@ -49,9 +49,8 @@ class RankState:
         if not mark:
             self._lines.append(line.rstrip())
             return line
-        try:
-            event = json.loads(text)
-        except ValueError:  # another process of the rank has printed into it
+        event = _event_of(text)
+        if event is None:  # another process of the rank has printed into it
             return line
         if event["event"] == "started":
             self.pid = event["pid"]
@@ -61,6 +60,11 @@ class RankState:
             self.reports[event["event"]] = event
             self.advanced = self.heard if event["event"] in _OF_FIT else None
         return shown
+
+    @property
+    def is_training(self):
+        """Whether it is between the first step of a `fit` and its end."""
+        return self.advanced is not None
 
     @property
     def is_running(self):
@@ -103,3 +107,12 @@ class RankState:
         """The name of the signal that ended it, or `""`."""
         number = (self.status or 0) - 128
         return signal.Signals(number).name if number in set(signal.Signals) else ""
+
+
+def _event_of(text):
+    """Returns the dict of a report, or `None` for other text."""
+    try:
+        event = json.loads(text)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None

@@ -7,8 +7,8 @@ shows the lines around it, and not the report.
 import json
 import os
 
-# The launcher sets it for the ranks that it starts.
-IS_LAUNCHED = "KERAS_SPARSE_LAUNCHED"
+# The environment variable with the name of the attempt, in the ranks that the launcher starts.
+ATTEMPT = "KERAS_SPARSE_LAUNCHED"
 
 MARK = "::keras_sparse::"
 
@@ -25,6 +25,6 @@ def report(event, **facts):
             `"saved"`, `"stopped"` by a signal and `"finished"` of a `fit`.
         facts: Values that JSON can hold, such as `step=100`.
     """
-    if os.environ.get(IS_LAUNCHED):
+    if os.environ.get(ATTEMPT):
         line = f"{MARK}{json.dumps({'event': event, **facts})}\n"
         os.write(1, line.encode())  # one call, so that no other line of this process splits it

@@ -13,6 +13,7 @@ from ranks import needs_horovod
         (f"[0]<stdout>:{MARK}%s\\n", ""),
         (f"[0]<stdout>:5/9 ...{MARK}%s\\n", "[0]<stdout>:5/9 ..."),
         (f"[0]<stdout>:5/9 ...\\r[0]<stdout>:{MARK}%s\\n", "[0]<stdout>:5/9 ...\r"),
+        (f"[0]<stdout>:{MARK}%s\\n[7]<stdout>:text\\n", "[7]<stdout>:text\n"),
         # Horovod's own line, whose end comes later.
         (f"a line[0]<stdout>:{MARK}%s\\n\\n", "a line\n"),
     ],

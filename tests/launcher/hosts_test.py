@@ -54,8 +54,9 @@ def test_ranks_fill_hosts_in_their_order():
 
 
 def test_hosts_that_no_network_knows_do_not_answer():
-    here, nowhere = Host("localhost", 2), Host("no-such-host.invalid", 2)
-    assert hosts.answering([nowhere, here]) == [here]
+    here = Host("localhost", 2)
+    nowhere = [Host("no-such-host.invalid", 2), Host("a..b", 2)]
+    assert hosts.answering([*nowhere, here]) == [here]
 
 
 def test_the_launcher_needs_no_tensorflow():

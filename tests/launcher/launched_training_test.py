@@ -24,7 +24,7 @@ def test_a_training_resumes_after_a_kill_a_signal_and_a_damaged_checkpoint(launc
     status, said = first.end()
     assert status == 75, first.printed
     assert re.fullmatch(
-        r"after \d+ s \(step (\d+), last checkpoint at step \1\): SIGTERM came\. "
+        r"after \d+ s \(step (\d+), last checkpoint at step \1\): launch received SIGTERM\. "
         "Ended with status 75.",
         said[-1],
     )

@@ -38,9 +38,8 @@ def attempt_of(*ranks, order=None, ended_for="", status=1):
             assert state.take(line) == line
         state.status = exit_status
     ended = [states[i] for i in (range(len(ranks)) if order is None else order)]
-    return types.SimpleNamespace(
-        ranks=states, first_ended=ended, ended_for=ended_for, lines=[], status=status
-    )
+    facts = {"first_ended": ended, "ended_for": ended_for, "lines": [], "status": status}
+    return types.SimpleNamespace(ranks=states, last=states[0].reports.get, **facts)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,10 @@ def test_the_cause_is_what_happened_first(ranks, order, cause):
 
 def test_only_an_failure_at_start_ranks_before_any_step_would_come_again():
     assert failure_at_start(attempt_of((1, OWN), (1, OWN)))[0] == "ValueError: no batch"
-    assert OWN.strip() in failure_at_start(attempt_of((1, OWN), (TERMINATED, "")))[1]
+    assert OWN.strip() in failure_at_start(attempt_of((1, OWN), (1, OWN)))[1]
+    assert failure_at_start(attempt_of((1, OWN), (TERMINATED, ""))) is None  # on one host alone
+    full = printed(OSError(28, "No space left on device"), "[rank 1 of 2] ")
+    assert failure_at_start(attempt_of((1, full), (1, full))) is None
     assert failure_at_start(attempt_of((1, OWN), (KILLED, ""))) is None
     assert failure_at_start(attempt_of((2, "usage: ..."), (2, ""))) == ("status 2", "usage: ...")
     assert failure_at_start(attempt_of((1, OWN), (0, ""))) is None
