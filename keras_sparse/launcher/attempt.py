@@ -135,6 +135,10 @@ class Attempt:
     def running(self):
         return [rank for rank in self.ranks if rank.is_running]
 
+    @property
+    def _has_begun(self):
+        return any(rank.pid is not None for rank in self.ranks)
+
     def end_left_behind(self):
         """Ends what ranks have started, if horovodrun waits for its output alone."""
         ends = [rank.gone for rank in self.ranks if rank.gone is not None]
@@ -184,7 +188,7 @@ class Attempt:
             return
         self._ended_for = self._ended_for or why
         grace = self._grace if grace is None else grace
-        if not self.running:
+        if not self._has_begun:
             self._horovodrun.terminate()
         told: list[RankState] = []
         end = time.monotonic() + max(grace, _SECONDS_AT_LEAST)
@@ -241,7 +245,7 @@ class Attempt:
             self.lines.append(line.rstrip())
             self._log("horovodrun", line)
             # Its traceback at the end of each attempt says less than the launcher does.
-            return "" if any(rank.pid is not None for rank in self.ranks) else line
+            return "" if prefix is None and self._has_begun else line
         shown = self.ranks[int(prefix[1])].take(line[prefix.end() :])
         self._log(f"rank-{prefix[1]}", shown)
         return prefix[0] + shown if shown else ""

@@ -98,7 +98,8 @@ class Launcher:
     def _status_after(self, attempt):
         """Returns the exit status, or `None` if ranks are to start again."""
         # A script may end with 0 because of the signal by which the launcher ends it.
-        if attempt.status == 0 and (not attempt.ended_for or attempt.last("finished")):
+        is_done = attempt.last("finished") and not attempt.ranks[0].is_training
+        if attempt.status == 0 and (is_done or not attempt.ended_for):
             self._say(f"the training is done, after {_count(self._num_starts, 'start')}.")
             return 0
         self._was_preempted = is_preempted(attempt)
@@ -210,8 +211,8 @@ class Launcher:
         attempt.end(why, grace, is_hurried=lambda: self._num_signals > 1)
 
     def _stalls(self, attempt):
-        rank, limit = attempt.ranks[0], self._stall_seconds
-        return limit and rank.is_training and time.monotonic() - rank.advanced > limit
+        advanced, limit = attempt.ranks[0].advanced, self._stall_seconds
+        return limit and advanced is not None and time.monotonic() - advanced > limit
 
     def _fails_again(self, attempt):
         """Ends a training whose ranks fail before their first step, with one error, twice."""
