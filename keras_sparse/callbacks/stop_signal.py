@@ -31,6 +31,9 @@ class StopSignal:
     Args:
         names: Names of signals, a string or a list of strings, or `None`.
 
+    Attributes:
+        agreed: Name of the signal that ends this `fit`, the same on all ranks, or `None`.
+
     Raises:
         ValueError: A name is not in `SIGNALS`.
     """
@@ -39,6 +42,7 @@ class StopSignal:
         names = () if names is None else names if isinstance(names, (list, tuple)) else (names,)
         self._names = [checks.one_of(name, SIGNALS, "on_signal") for name in names]
         self._handler: Any = None  # a `_Handler` while a `fit` runs, if there are names
+        self.agreed: Any = None
         self._restart()
 
     def begin(self, position):
@@ -93,7 +97,8 @@ class StopSignal:
         if self._handler is None:
             return None
         if size() == 1:
-            return self._handler.received
+            self.agreed = self._handler.received
+            return self.agreed
         self._remaining -= 1
         return None if self._remaining else self._agree()
 
@@ -120,7 +125,8 @@ class StopSignal:
         of_ranks = gather_objects((self._handler.received, every), "stop_signal")
         self._every = self._remaining = of_ranks[0][1]  # by the clock of one rank
         self._agreed_at = time.monotonic()
-        return next((name for name, _ in of_ranks if name is not None), None)
+        self.agreed = next((name for name, _ in of_ranks if name is not None), None)
+        return self.agreed
 
     def exit(self, step, name, saved, verbose):
         """Ends the process. Called when the state is saved.
@@ -144,7 +150,7 @@ class StopSignal:
 
     def _remove_handler(self):
         """Returns the name of the signal that the handler has received, or `None`."""
-        handler, self._handler = self._handler, None
+        handler, self._handler, self.agreed = self._handler, None, None
         if handler is not None:
             handler.remove()
             return handler.received
