@@ -210,6 +210,9 @@ def test_needs_the_main_thread_and_a_fit(tmp_path):
         loop.on_train_begin()
 
 
+MOST_STEPS = 32  # between two agreements
+
+
 class Ranks:
     """Ranks of which this one is number 1, and a clock that steps advance."""
 
@@ -226,7 +229,8 @@ class Ranks:
     def gather(self, value, name):
         self.agreed.append(self.now)
         _, every = value
-        return [(self.signal_of_rank_0, 2 * every), value]  # rank 0 takes half the time a step
+        every = min(2 * every, MOST_STEPS)  # rank 0 takes half the time a step
+        return [(self.signal_of_rank_0, every), value]
 
 
 @pytest.mark.parametrize("seconds", [1e-4, 0.01, 0.3, 5.0])
@@ -239,9 +243,10 @@ def test_ranks_agree_about_once_a_second(seconds, monkeypatch):
         assert stop.after_step() is None
     gaps = np.diff(ranks.agreed)
     assert ranks.agreed[0] == seconds  # at the first step
-    assert max(gaps) <= max(2.0, 2 * seconds) + 1e-9  # by the clock of rank 0
-    assert max(gaps[8:]) > 1.5
-    assert min(gaps[8:]) >= min(1.0, seconds)
+    most = min(max(2.0, 2 * seconds), MOST_STEPS * seconds)  # by the clock of rank 0
+    assert 0.75 * most < max(gaps[8:])
+    assert max(gaps) <= most + 1e-9
+    assert min(gaps[8:]) >= min(1.0, seconds) - 1e-9
     stop.begin_phase()
     ranks.now += seconds
     num_agreed = len(ranks.agreed)
@@ -251,14 +256,19 @@ def test_ranks_agree_about_once_a_second(seconds, monkeypatch):
     assert stop.after_training() == "SIGTERM"
 
 
-def test_a_quick_step_does_not_put_the_next_agreement_off_for_long(monkeypatch):
+@pytest.mark.parametrize(
+    ("quick", "num_quick", "slow", "most"), [(1e-6, 5, 0.1, 3.3), (0.01, 1000, 2.0, 64.1)]
+)
+def test_quick_steps_do_not_put_the_next_agreement_off_for_long(
+    quick, num_quick, slow, most, monkeypatch
+):
     ranks = Ranks(monkeypatch)
     stop = StopSignal("SIGTERM")
     stop.begin(ranks)
-    for seconds in [1e-6] * 5 + [0.1] * 1000:
+    for seconds in [quick] * num_quick + [slow] * 1000:
         ranks.now += seconds
         stop.after_step()
-    assert max(np.diff(ranks.agreed)) < 10
+    assert max(np.diff(ranks.agreed)) < most
     assert len(ranks.agreed) > 20
 
 
