@@ -1,4 +1,5 @@
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -142,12 +143,15 @@ class StopSignal:
             SystemExit: Always, with the status `TRY_AGAIN`.
         """
         if verbose and rank() == 0:
-            print(f"Stopping after {name}: saved {saved}, run again to resume", flush=True)
+            _say(f"Stopping after {name}: saved {saved}, run again to resume")
         is_ours = self._handler.received is not None  # or another rank's
         report("stopped", step=step, signal=name, received=is_ours)
         # A launcher that sees one rank end sends signals to the others, which are about to end.
+        self._handler.is_ending = True
+        # Python removes its handlers after that, and leaves `SIG_IGN`. Processes that the program
+        # still starts would have inherited it.
         atexit.register(self._handler.ignore)
-        raise _Stopped(TRY_AGAIN)
+        raise SystemExit(TRY_AGAIN)
 
     def _remove_handler(self):
         """Returns the name of the signal that the handler has received, or `None`."""
@@ -161,7 +165,9 @@ class _Handler:
     """Notes signals while a `fit` runs.
 
     A `fit` that raises an error leaves its handler behind, which then passes a signal on to the
-    handler before it. So does a forked process, such as a worker that reads data.
+    handler before it. So does a forked process, such as a worker that reads data. Once the process
+    ends because of a signal, the handler ignores all that follow: also while Python waits for
+    threads, after the last frame of the program.
 
     Args:
         names: Names of signals.
@@ -170,6 +176,7 @@ class _Handler:
 
     def __init__(self, names, position):
         self.received = None  # the name of the first signal
+        self.is_ending = False
         self._position = weakref.ref(position)
         self._process = os.getpid()
         self._is_removed = False
@@ -182,7 +189,7 @@ class _Handler:
     def __call__(self, number, frame):
         if self.is_awaited(frame):
             self.received = self.received or signal.Signals(number).name
-        elif os.getpid() != self._process or not _is_stopping():
+        elif os.getpid() != self._process or not self.is_ending:
             self.remove()
             before = self._before(number)
             if callable(before):
@@ -221,13 +228,11 @@ class _Handler:
         return signal.SIG_DFL if previous is None else previous
 
 
-class _Stopped(SystemExit):
-    """Ends the process after a signal."""
-
-
-def _is_stopping():
-    """Returns whether the program handles a `_Stopped`, as in its `finally`."""
-    error = sys.exc_info()[1]
-    while error is not None and not isinstance(error, _Stopped):
-        error = error.__context__
-    return error is not None
+def _say(text):
+    """Prints text, if anyone reads the output still."""
+    try:
+        print(text, flush=True)
+    except (OSError, ValueError):
+        # Python writes what is left when it ends, and fails with another status.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

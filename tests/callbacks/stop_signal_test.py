@@ -45,12 +45,12 @@ def received_by_a_handler_of_the_program():
 
 
 def test_a_signal_while_the_program_ends_is_ignored(tmp_path, received):
-    callbacks = [checkpoint(tmp_path, "SIGUSR1")]
+    model, callbacks = make_model(), [checkpoint(tmp_path, "SIGUSR1")]
     callbacks += [Send("on_train_batch_begin", number=signal.SIGUSR1)]
 
     def program():
         try:
-            fit(make_model(), callbacks)
+            fit(model, callbacks)
         finally:
             os.kill(os.getpid(), signal.SIGUSR1)
             with contextlib.suppress(OSError):
@@ -61,9 +61,33 @@ def test_a_signal_while_the_program_ends_is_ignored(tmp_path, received):
 
     with pytest.raises(SystemExit):
         program()
+    os.kill(os.getpid(), signal.SIGUSR1)  # as while Python waits for threads
     assert not received
-    os.kill(os.getpid(), signal.SIGUSR1)  # the program has caught it and goes on
+    fit(model, callbacks[:1])  # the program has caught it and goes on
+    os.kill(os.getpid(), signal.SIGUSR1)
     assert received == [signal.SIGUSR1]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_an_output_that_nobody_reads_does_not_change_the_status(is_closed, tmp_path, monkeypatch):
+    reader, writer = os.pipe()
+    before = os.dup(1)
+    os.close(reader)
+    os.dup2(writer, 1)
+    monkeypatch.setenv("KERAS_SPARSE_LAUNCHED", "1")
+    monkeypatch.setattr("sys.stdout", output := os.fdopen(1, "w", closefd=False))
+    if is_closed:
+        output.close()
+    callback = Checkpoint(tmp_path, on_signal="SIGTERM")
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            fit(make_model(), [callback, Send("on_train_batch_begin", 2)])
+        output.close()  # raises no error, as when Python ends
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+        os.close(writer)
+    assert stopped.value.code == 75
 
 
 def fit_again(model, callbacks):
