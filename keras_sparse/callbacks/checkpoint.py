@@ -243,7 +243,9 @@ class Checkpoint(keras.callbacks.Callback):
             if put_damaged_aside(last.path, self._folder, self.verbose):
                 continue
             # Later errors concern the model, so an older checkpoint would not help.
-            self._go_to(self._load(last.path, verify=False).training)
+            training = self._load(last.path, verify=False).training
+            # Rank 0 may have written it anew, which other hosts see later.
+            self._go_to(broadcast_object(training, 0, "checkpoint.training"))
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
