@@ -11,6 +11,8 @@ from keras_sparse import native
 from keras_sparse.callbacks.check_built import check_built
 from keras_sparse.callbacks.data_position import DataPosition
 from keras_sparse.callbacks.data_position import position_of
+from keras_sparse.callbacks.resume_messages import say_place
+from keras_sparse.callbacks.resume_messages import warn_if_loaded_by_hand
 from keras_sparse.callbacks.stop_signal import StopSignal
 from keras_sparse.distribute.ranks.collectives import broadcast_object
 from keras_sparse.distribute.ranks.collectives import gather_objects
@@ -216,7 +218,8 @@ class Checkpoint(keras.callbacks.Callback):
                 )
             self._resume(saved)
         elif self._is_first and saved:
-            self._warn_if_loaded_by_hand(saved[-1])
+            if rank() == 0 and loaded_step(self.model) == saved[-1].step:
+                warn_if_loaded_by_hand(saved[-1], self.path)
         elif self._is_first and self.begin_from:
             info = self._load(self.begin_from)
             self._checkpoint_step = self._step()
@@ -229,17 +232,6 @@ class Checkpoint(keras.callbacks.Callback):
             return saved.step > self._step()
         return saved.training().get("accumulated", 0) > self._accumulated()
 
-    def _warn_if_loaded_by_hand(self, last):
-        batch = last.training().get("batch", 0)
-        if rank() == 0 and batch and loaded_step(self.model) == last.step:
-            warnings.warn(
-                "Checkpoint must load a checkpoint itself to resume in the middle of an epoch: "
-                "this `fit` begins with the first batch. Leave the loading to the callback, or "
-                f"pass another `path` and `begin_from='{self.path}'` for new data. Received: a "
-                f"model that was loaded from {last.path}, saved after {batch} batches of an epoch",
-                stacklevel=4,
-            )
-
     def _load(self, path, verify=True):
         info = load_checkpoint(self.model, path, verify=verify, verbose=self.verbose)
         set_iterations(self.model.optimizer, info.step)  # also for another optimizer
@@ -251,13 +243,17 @@ class Checkpoint(keras.callbacks.Callback):
             if put_damaged_aside(last.path, self._folder, self.verbose):
                 continue
             # Later errors concern the model, so an older checkpoint would not help.
-            self._go_to(self._load(last.path, verify=False).training)
+            training = self._load(last.path, verify=False).training
+            # Rank 0 may have written it anew, which other hosts see later.
+            self._go_to(broadcast_object(training, 0, "checkpoint.training"))
             self.model._initial_epoch = self._epoch  # as BackupAndRestore does
             checkpoints = [each.step for each in (*saved, last) if not each.is_delta]
             self._checkpoint_step = max(checkpoints, default=0)
             self._saved, self._saved_path = self._state(), last.path
             self._report("resumed")
-            self._say_place(last)
+            if rank() == 0:
+                epochs = (self.params or {}).get("epochs", math.inf)
+                say_place(last, self.path, self._epoch, self._batch, epochs, self.verbose)
             return
         if not saved:
             raise RuntimeError(
@@ -265,20 +261,6 @@ class Checkpoint(keras.callbacks.Callback):
                 "renamed; train again to start anew, or restore one. Received: "
                 f"path='{self.path}'"
             )
-
-    def _say_place(self, last):
-        epochs = (self.params or {}).get("epochs", math.inf)
-        if rank() == 0 and self._epoch >= epochs:
-            warnings.warn(
-                "`path` must belong to an unfinished training: `fit` returns without a step. To "
-                f"train on new data, pass another `path` and `begin_from='{self.path}'`; to "
-                f"train longer, pass more `epochs`. Received: {last.path} after epoch "
-                f"{self._epoch}, epochs={epochs}",
-                stacklevel=4,
-            )
-        elif self.verbose and rank() == 0:
-            place = f"epoch {self._epoch + 1}, batch {self._batch + 1}"
-            print(f"Resuming from {last.path.name}, {place}")
 
     def _go_to(self, training):
         self._epoch, self._batch = training.get("epoch", 0), training.get("batch", 0)
@@ -302,11 +284,14 @@ class Checkpoint(keras.callbacks.Callback):
         self._epoch = epoch
         if self._position.now(is_epoch_over=True) == 0:
             self._first_batch = 0
+        self._stop_if(self._stop_signal.agreed)
 
     def on_train_batch_begin(self, batch, logs=None):
         # Other callbacks may have evicted rows since the last step was saved. A training that
         # resumes after that step would keep them.
         place, self._place = self._place, None
+        # Nor does a signal stop before other callbacks have seen the end of the step.
+        self._stop_if(self._stop_signal.agreed, place)
         if place is not None and not self._is_saved():
             self._save_as(place, is_delta=True)
 
@@ -319,31 +304,37 @@ class Checkpoint(keras.callbacks.Callback):
             self._save()
         elif _passed_multiple(self.delta_every, saved_step, step):
             self._save(is_delta=True)
-        self._after_step()
+        if self._after_step():
+            self._place = self._training()  # the next batch is taken before it begins
 
     def on_test_begin(self, logs=None):
         self._stop_signal.begin_phase()
+        self._stop_in_validation(self._stop_signal.agreed)
 
-    on_test_end = on_test_begin
+    def on_test_end(self, logs=None):
+        self._stop_signal.begin_phase()
 
     def on_test_batch_end(self, batch, logs=None):
         if self._position is not None:  # or no `fit` runs
-            self._after_step(is_validation=True)
+            self._stop_in_validation(self._after_step())
 
-    def _after_step(self, is_validation=False):
+    def _after_step(self):
         received = self._stop_signal.after_step()
         if received or time.monotonic() - self._reported_at >= 1:
             self._reported_at = time.monotonic()
             self._report("step")
-        self._stop_if(received, is_validation)
+        return received
 
-    def _stop_if(self, received, is_validation=False):
+    def _stop_in_validation(self, received):
+        if received is not None:
+            self._end_epoch(self._epoch)
+            self._stop_if(received)
+
+    def _stop_if(self, received, place=None):
         """Saves and ends the process if a signal was received."""
         if received is None:
             return
-        if is_validation:
-            self._end_epoch(self._epoch)
-        self._save()
+        self._save(place=place)
         self._stop_signal.exit(self._step(), received, self._saved_path, self.verbose)
 
     def _end_epoch(self, epoch):
@@ -357,13 +348,13 @@ class Checkpoint(keras.callbacks.Callback):
         if self.every_steps is None:
             self._save()
         elif self._is_saved():
-            self._write_training()
+            self._write_training(self._training())
 
     def on_train_end(self, logs=None):
         self.model._initial_epoch = None
         self._save()
         self._report("finished")
-        self._stop_if(self._stop_signal.after_training())
+        self._stop_if(self._stop_signal.agreed or self._stop_signal.after_training())
         self._position = None  # it has the data
 
     def _is_cut_off(self):
@@ -375,10 +366,10 @@ class Checkpoint(keras.callbacks.Callback):
         has_ended = self._position.now(is_epoch_over=False) != self._batch_position
         return self.model.stop_training and self._batch < num_batches and not has_ended
 
-    def _save(self, is_delta=False):
-        self._place = self._training()
+    def _save(self, is_delta=False, place=None):
+        self._place = place or self._training()
         if self._is_saved():
-            self._write_training()
+            self._write_training(self._place)
         else:
             self._save_as(self._place, is_delta)
 
@@ -404,12 +395,12 @@ class Checkpoint(keras.callbacks.Callback):
         if rank() == 0:
             report(event, step=self._step(), **facts)
 
-    def _write_training(self):
+    def _write_training(self, training):
         """The epoch may have ended since the checkpoint was saved."""
         if rank() != 0:
             return
         with contextlib.suppress(FileNotFoundError):  # it may have been removed
-            Manifest.read(self._saved_path).replace_training(self._saved_path, self._training())
+            Manifest.read(self._saved_path).replace_training(self._saved_path, training)
 
     def _training(self):
         epoch, batch = self._epoch, self._batch

@@ -1,4 +1,5 @@
 import atexit
+import contextlib
 import os
 import signal
 import sys
@@ -21,8 +22,9 @@ SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT", "SIGX
 # Seconds between two agreements of ranks.
 _SECONDS = 1.0
 
-# A single quick step must not put the next agreement off for minutes.
-_MOST_GROWTH = 8
+# Steps between two agreements: if steps that took 10 ms take 2 s from then on, the next agreement
+# is about a minute away at most. An agreement takes 3 to 5 ms, 1 to 2 % of 32 steps of 10 ms.
+_MOST_STEPS = 32
 
 
 class StopSignal:
@@ -30,6 +32,9 @@ class StopSignal:
 
     Args:
         names: Names of signals, a string or a list of strings, or `None`.
+
+    Attributes:
+        agreed: Name of the signal that ends this `fit`, the same on all ranks, or `None`.
 
     Raises:
         ValueError: A name is not in `SIGNALS`.
@@ -39,6 +44,7 @@ class StopSignal:
         names = () if names is None else names if isinstance(names, (list, tuple)) else (names,)
         self._names = [checks.one_of(name, SIGNALS, "on_signal") for name in names]
         self._handler: Any = None  # a `_Handler` while a `fit` runs, if there are names
+        self.agreed: Any = None
         self._restart()
 
     def begin(self, position):
@@ -87,13 +93,15 @@ class StopSignal:
     def after_step(self):
         """Returns the name of the signal that ends the training after this step, or `None`.
 
-        All ranks call it after each step, and all get the same. They agree about once a second, so
-        a signal that one rank alone received ends the training some steps later.
+        All ranks call it after each step, and all get the same. They agree about once a second, and
+        after 32 steps at the latest, so a signal that one rank alone received ends the training
+        some steps later.
         """
         if self._handler is None:
             return None
         if size() == 1:
-            return self._handler.received
+            self.agreed = self._handler.received
+            return self.agreed
         self._remaining -= 1
         return None if self._remaining else self._agree()
 
@@ -115,12 +123,12 @@ class StopSignal:
         every = 1
         if self._agreed_at is not None:
             seconds = max(time.monotonic() - self._agreed_at, 1e-9)
-            most = _MOST_GROWTH * self._every
-            every = max(1, min(most, int(self._every * _SECONDS / seconds)))
+            every = max(1, min(_MOST_STEPS, int(self._every * _SECONDS / seconds)))
         of_ranks = gather_objects((self._handler.received, every), "stop_signal")
         self._every = self._remaining = of_ranks[0][1]  # by the clock of one rank
         self._agreed_at = time.monotonic()
-        return next((name for name, _ in of_ranks if name is not None), None)
+        self.agreed = next((name for name, _ in of_ranks if name is not None), None)
+        return self.agreed
 
     def exit(self, step, name, saved, verbose):
         """Ends the process. Called when the state is saved.
@@ -135,16 +143,19 @@ class StopSignal:
             SystemExit: Always, with the status `TRY_AGAIN`.
         """
         if verbose and rank() == 0:
-            print(f"Stopping after {name}: saved {saved}, run again to resume", flush=True)
+            _say(f"Stopping after {name}: saved {saved}, run again to resume")
         is_ours = self._handler.received is not None  # or another rank's
         report("stopped", step=step, signal=name, received=is_ours)
         # A launcher that sees one rank end sends signals to the others, which are about to end.
+        self._handler.is_ending = True
+        # Python removes its handlers after that, and leaves `SIG_IGN`. Processes that the program
+        # still starts would have inherited it.
         atexit.register(self._handler.ignore)
-        raise _Stopped(TRY_AGAIN)
+        raise SystemExit(TRY_AGAIN)
 
     def _remove_handler(self):
         """Returns the name of the signal that the handler has received, or `None`."""
-        handler, self._handler = self._handler, None
+        handler, self._handler, self.agreed = self._handler, None, None
         if handler is not None:
             handler.remove()
             return handler.received
@@ -154,7 +165,9 @@ class _Handler:
     """Notes signals while a `fit` runs.
 
     A `fit` that raises an error leaves its handler behind, which then passes a signal on to the
-    handler before it. So does a forked process, such as a worker that reads data.
+    handler before it. So does a forked process, such as a worker that reads data. Once the process
+    ends because of a signal, the handler ignores all that follow: also while Python waits for
+    threads, after the last frame of the program.
 
     Args:
         names: Names of signals.
@@ -163,6 +176,7 @@ class _Handler:
 
     def __init__(self, names, position):
         self.received = None  # the name of the first signal
+        self.is_ending = False
         self._position = weakref.ref(position)
         self._process = os.getpid()
         self._is_removed = False
@@ -175,7 +189,7 @@ class _Handler:
     def __call__(self, number, frame):
         if self.is_awaited(frame):
             self.received = self.received or signal.Signals(number).name
-        elif os.getpid() != self._process or not _is_stopping():
+        elif os.getpid() != self._process or not self.is_ending:
             self.remove()
             before = self._before(number)
             if callable(before):
@@ -214,13 +228,11 @@ class _Handler:
         return signal.SIG_DFL if previous is None else previous
 
 
-class _Stopped(SystemExit):
-    """Ends the process after a signal."""
-
-
-def _is_stopping():
-    """Returns whether the program handles a `_Stopped`, as in its `finally`."""
-    error = sys.exc_info()[1]
-    while error is not None and not isinstance(error, _Stopped):
-        error = error.__context__
-    return error is not None
+def _say(text):
+    """Prints text, if anyone reads the output still."""
+    try:
+        print(text, flush=True)
+    except (OSError, ValueError):
+        # Python writes what is left when it ends, and fails with another status.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,6 +4,7 @@ A report is a line of the rank's output, which reaches the launcher from every h
 shows the lines around it, and not the report.
 """
 
+import contextlib
 import json
 import os
 
@@ -27,4 +28,5 @@ def report(event, **facts):
     """
     if os.environ.get(ATTEMPT):
         line = f"{MARK}{json.dumps({'event': event, **facts})}\n"
-        os.write(1, line.encode())  # one call, so that no other line of this process splits it
+        with contextlib.suppress(OSError):  # of a launcher that has ended
+            os.write(1, line.encode())  # one call, so that no other line of this process splits it

@@ -1,13 +1,19 @@
+import itertools
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import checks
 import keras_sparse
+from checkpoint_cases import Send
 from eviction_cases import each_policy
 from eviction_cases import fit
+from eviction_cases import IDS
 from eviction_cases import make_model
 from eviction_cases import table_of
+from eviction_cases import TARGETS
 from keras_sparse.callbacks import Checkpoint
 from keras_sparse.callbacks import EvictRows
 from pairwise import each_pair
@@ -84,6 +90,44 @@ def test_a_killed_training_has_evicted_what_it_had(every, is_first, every_steps,
     with pytest.raises(KeyboardInterrupt):
         train(Kill())
     resumed = train(keras.callbacks.Callback())
+    checks.assert_same_tables(table_of(resumed), table_of(whole))
+    assert table_of(whole).stats()["evicted_rows"] > 20
+
+
+@pytest.mark.usefixtures("handlers_of_before")
+@pytest.mark.filterwarnings("ignore:Your input ran out of data", "ignore:.*without a step")
+@pytest.mark.parametrize(
+    ("every", "is_first", "num_calls", "every_steps", "steps_per_execution", "is_length_known"),
+    [
+        *itertools.product(["epoch", 4], [True, False], [4, 8, -1], [None], [1], [True]),
+        ("epoch", False, 8, 5, 1, False),
+        (4, False, 4, 5, 1, False),
+        ("epoch", False, 3, None, 3, True),
+        (4, False, 2, 5, 3, False),
+    ],
+)
+def test_a_training_that_a_signal_stopped_has_evicted_what_it_had(
+    every, is_first, num_calls, every_steps, steps_per_execution, is_length_known, tmp_path
+):
+    """In the step in which the signal came, or after the last step of an epoch."""
+
+    def train(*callbacks):
+        eviction = keras_sparse.GlobalStepEvict(2, at_save=False)
+        model = make_model(eviction, steps_per_execution=steps_per_execution)
+        data = tf.data.Dataset.from_tensor_slices((IDS[:128], TARGETS[:128])).batch(16)
+        data = data if is_length_known else data.filter(lambda *batch: True)
+        model.fit(data, epochs=3, shuffle=False, verbose=0, callbacks=callbacks)
+        return model
+
+    def pair():
+        save = Checkpoint(tmp_path, every_steps, on_signal="SIGTERM", verbose=False)
+        return [EvictRows(every), save][:: 1 if is_first else -1]
+
+    num_calls %= 1 + 3 * -(-8 // steps_per_execution)  # the last one of the training
+    whole = train(EvictRows(every))
+    with pytest.raises(SystemExit):
+        train(*pair(), Send("on_train_batch_begin", num_calls))
+    resumed = train(*pair())
     checks.assert_same_tables(table_of(resumed), table_of(whole))
     assert table_of(whole).stats()["evicted_rows"] > 20
 

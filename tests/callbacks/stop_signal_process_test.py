@@ -18,7 +18,7 @@ from checkpoint_cases import names
 pytestmark = pytest.mark.slow("starts processes")
 SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 TRAIN = """
-import atexit, hashlib, os, signal, sys
+import atexit, hashlib, os, signal, sys, threading
 import keras
 from checkpoint_cases import content, fit, make_model
 from keras_sparse.callbacks import Checkpoint
@@ -40,6 +40,10 @@ print("begins", flush=True)
 sys.stdin.readline()
 callback = Checkpoint(folder, every_steps=5, on_signal="SIGTERM", verbose=False)
 if int(waits_in_save):
+    def signal_late():
+        threading.main_thread().join()
+        os.kill(os.getpid(), signal.SIGTERM)
+    threading.Thread(target=signal_late).start()  # Python waits for it
     atexit.register(os.kill, os.getpid(), signal.SIGTERM)  # a last one while the process ends
     class Wait(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):

@@ -1,6 +1,7 @@
 """Checkpoints, files and the callback where each rank has a part of the tables."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ import tensorflow as tf
 import keras_sparse
 import keras_sparse.distribute as ksd
 from keras_sparse import saving
+from keras_sparse.callbacks import checkpoint
 from keras_sparse.callbacks import stop_signal
 from keras_sparse.commands import inspect_command
 from keras_sparse.distribute.ranks.collectives import broadcast_object
@@ -163,6 +165,22 @@ def test_a_signal_to_one_rank_stops_all(kwargs, hook, count, batches, folder, mo
     warns = ksd.rank() == 0 and trained == 3 * NUM_STEPS
     with pytest.warns(match="returns without a step") if warns else contextlib.nullcontext():
         fit(other := make_model(seed=5, **kwargs), 3, [callback(folder)], is_ahead)
+    check_same(other, whole)
+
+
+def test_ranks_resume_at_the_place_that_rank_0_reads(folder, monkeypatch):
+    """On other hosts a network file system may show the training dict of before."""
+
+    def load_what_was_there_before(*args, **kwargs):
+        info = saving.load_checkpoint(*args, **kwargs)
+        assert info.training == {"epoch": 1, "batch": 0, "position": 0}
+        before = {"epoch": 0, "batch": 2, "position": 2}
+        return info if ksd.rank() == 0 else dataclasses.replace(info, training=before)
+
+    fit(whole := make_model(), 2)
+    fit(make_model(), 1, [callback(folder)])
+    monkeypatch.setattr(checkpoint, "load_checkpoint", load_what_was_there_before)
+    fit(other := make_model(seed=5), 2, [callback(folder)])
     check_same(other, whole)
 
 
