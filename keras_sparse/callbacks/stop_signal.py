@@ -22,9 +22,9 @@ SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGQUIT", "SIGX
 # Seconds between two agreements of ranks.
 _SECONDS = 1.0
 
-# Steps between two agreements: if steps that took 10 ms take 2 s from then on, the next agreement
-# is about a minute away at most. An agreement takes 3 to 5 ms, 1 to 2 % of 32 steps of 10 ms.
-_MOST_STEPS = 32
+# Steps between two agreements: if steps that took 10 ms take 1 s from then on, the next agreement
+# is about a minute away at most. An agreement takes 3 to 5 ms, less than 1 % of 64 steps of 10 ms.
+_MOST_STEPS = 64
 
 
 class StopSignal:
