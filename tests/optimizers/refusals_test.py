@@ -208,7 +208,7 @@ SLOTS_IN_16_BITS = [
     (optimizers.AdamAsync(apply_sparse_rmsprop=True), "nearest", "averages with rho=0.999 never"),
     (optimizers.Nadam(), "nearest", SLOW),
     (optimizers.Adamax(), "nearest", SLOW),
-    (optimizers.Ftrl(), "nearest", "`linear` stands still if it is rounded to the nearest. Take"),
+    (optimizers.Ftrl(), "nearest", "`linear` stands still if it is rounded to the nearest. Or"),
     (optimizers.SGD(momentum=0.999), "nearest", "averages with momentum=0.999 never"),
     (optimizers.SGD(momentum=0.9), "nearest", None),
     (optimizers.Lion(), "nearest", None),
