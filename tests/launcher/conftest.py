@@ -42,6 +42,11 @@ class Launched:
             self.printed += line
         return found
 
+    def wait_for_ranks(self, num_ranks):
+        """Waits until each scripted rank has printed its first line and has its handlers."""
+        for rank in range(num_ranks):
+            self.wait_for(rf"\[{rank}\]<stdout>:ready")
+
     def end(self):
         """Returns the exit status and the lines of the launcher itself."""
         rest, _ = self.process.communicate()

@@ -121,7 +121,7 @@ def test_restarts_without_a_checkpoint_are_counted(launch):
 )
 def test_a_signal_ends_all_ranks_in_order(word, number, status, launch):
     launched = launch([word], "--ranks", 2)
-    launched.wait_for(r"7/10")
+    launched.wait_for_ranks(2)
     launched.process.send_signal(number)
     assert launched.end()[0] == status
     assert not launched.ranks()
@@ -130,7 +130,7 @@ def test_a_signal_ends_all_ranks_in_order(word, number, status, launch):
 
 def test_ranks_that_do_not_end_are_killed_after_the_grace_or_by_a_second_signal(launch):
     launched = launch(["saves 600"], "--ranks", 2, "--grace", 600)
-    launched.wait_for(r"7/10")
+    launched.wait_for_ranks(2)
     begin = time.monotonic()
     launched.process.terminate()
     time.sleep(1)
@@ -152,7 +152,7 @@ def test_a_signal_reaches_ranks_that_start_only_then(launch):
 
 def test_ranks_end_when_the_launcher_is_killed(launch):
     launched = launch(["waits", "done"], "--ranks", 2)
-    launched.wait_for(r"7/10")
+    launched.wait_for_ranks(2)
     ranks = launched.ranks()
     assert len(ranks) == 2
     launched.process.kill()
