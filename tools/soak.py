@@ -3,8 +3,8 @@
 python tools/soak.py [--kills 30] [--seed 0] [--folder FOLDER]
 
 `python -m keras_sparse launch` starts the ranks of `tools/soak_training.py`, on 3 and 2 slots by
-turns. What the checkpoints kept says which number of ranks trained which batches. A training that
-nothing kills then trains the same batches on the same numbers of ranks: rows, slots, ages, counts
+turns. The checkpoints show which number of ranks trained which batches. A training that nothing
+kills then trains the same batches on the same numbers of ranks: rows, slots, ages, counts
 and metrics of both must be equal, bit for bit.
 """
 

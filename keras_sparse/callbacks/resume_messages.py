@@ -1,4 +1,4 @@
-"""What `Checkpoint` says about where a training begins."""
+"""Messages of `Checkpoint` on where a training begins."""
 
 import warnings
 

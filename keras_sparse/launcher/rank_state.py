@@ -98,7 +98,7 @@ class RankState:
 
     @property
     def waits(self):
-        """What each rank waited for when all stood still, if it printed so, or `""`."""
+        """Text of what each rank waited for when all stood still, or `""`."""
         found = _WAITS.search("\n".join(self._lines))
         return found[1] if found else ""
 

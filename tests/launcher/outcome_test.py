@@ -49,7 +49,7 @@ def attempt_of(*ranks, order=None, ended_for="", status=1):
         ([(1, OF_ANOTHER), (1, OWN)], [0, 1], "rank 1 on beta failed: ValueError: no batch"),
         ([(1, SHARED), (1, SHARED)], [1, 0], "rank 0 on alpha failed: id must be in"),
         ([(1, OF_ANOTHER), (KILLED, "")], [1, 0], "rank 1 on beta was killed by SIGKILL"),
-        # One that stood still is killed by Horovod, after the others have noticed.
+        # Horovod kills a rank that stands still, after the others have noticed.
         ([(1, OF_ANOTHER), (KILLED, "")], [0, 1], "rank 1 on beta could not be reached"),
         ([(1, OF_ANOTHER), (TERMINATED, "")], [0, 1], "rank 1 on beta could not be reached"),
         ([(139, ""), (TERMINATED, "")], [0, 1], "rank 0 on alpha was killed by SIGSEGV"),
