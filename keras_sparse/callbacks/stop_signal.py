@@ -165,9 +165,9 @@ class _Handler:
     """Notes signals while a `fit` runs.
 
     A `fit` that raises an error leaves its handler behind, which then passes a signal on to the
-    handler before it. A forked process, such as a worker that reads data, does so too. Once the process
-    ends because of a signal, the handler ignores all that follow: also while Python waits for
-    threads, after the last frame of the program.
+    handler before it. A forked process, such as a worker that reads data, does so too. Once the
+    process ends because of a signal, the handler ignores all that follow: also while Python waits
+    for threads, after the last frame of the program.
 
     Args:
         names: Names of signals.
