@@ -94,7 +94,7 @@ class StopSignal:
         """Returns the name of the signal that ends the training after this step, or `None`.
 
         All ranks call it after each step, and all get the same. They agree about once a second, and
-        after 32 steps at the latest, so a signal that one rank alone received ends the training
+        after 64 steps at the latest, so a signal that one rank alone received ends the training
         some steps later.
         """
         if self._handler is None:

@@ -113,10 +113,6 @@ class Attempt:
             reader.start()
 
     @property
-    def is_over(self):
-        return self._horovodrun.poll() is not None
-
-    @property
     def status(self):
         """The exit status of `horovodrun`: 0 if each rank ended with 0."""
         return self._horovodrun.returncode

@@ -126,11 +126,17 @@ def test_a_signal_at_any_moment_ends_with_the_status_to_run_again(start, tmp_pat
     check_rest(start)
 
 
-def test_a_second_signal_does_not_cut_off_the_save(start, tmp_path):
+def start_a_save(start):
+    """Sends a signal to a training; returns the process, which waits in its save."""
     process = start(waits_in_save=True)
     wait_for(process, "step 7")
     process.terminate()
     wait_for(process, "saving")
+    return process
+
+
+def test_a_second_signal_does_not_cut_off_the_save(start, tmp_path):
+    process = start_a_save(start)
     process.terminate()
     go_on(process)
     assert status_of(process) == 75
@@ -140,10 +146,7 @@ def test_a_second_signal_does_not_cut_off_the_save(start, tmp_path):
 
 
 def test_a_kill_in_the_save_leaves_the_checkpoint_before(start, tmp_path):
-    process = start(waits_in_save=True)
-    wait_for(process, "step 7")
-    process.terminate()
-    wait_for(process, "saving")
+    process = start_a_save(start)
     process.kill()
     assert status_of(process) == -signal.SIGKILL
     saved = [name for name in names(tmp_path / "run") if name.startswith("step-")]

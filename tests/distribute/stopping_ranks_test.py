@@ -24,7 +24,7 @@ NUM_STEPS = 8 * 30
 
 
 def ends(printed):
-    """What each rank has in the end."""
+    """Returns the state of each rank in the end."""
     return sorted(re.findall(r"rank \d ends with \w+", printed))
 
 

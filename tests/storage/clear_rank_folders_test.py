@@ -1,4 +1,4 @@
-"""What killed ranks have left of their tiers, where another number of ranks goes on."""
+"""Another number of ranks removes the tiers that killed ranks have left."""
 
 import fcntl
 
