@@ -15,6 +15,15 @@ from keras_sparse.native import library
 NUM_BATCHES = 4
 
 
+class Counts(ctypes.Structure):
+    """What the CPU has asked of the emulated GPU: `Counts` of `emulated_device.h`."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in ("launches", "copies_to_device", "copies_to_host", "fills", "waits")
+    ]
+
+
 def make_model(ids, combiner):
     keras.utils.set_random_seed(3)
     inputs = keras.Input(ids.shape[1:], dtype="int64")
@@ -35,16 +44,16 @@ def make_model(ids, combiner):
 )
 @pytest.mark.parametrize("combiner", [None, "mean"])
 def test_an_update_waits_for_nothing_that_the_lookup_of_its_step_has_found(combiner):
-    copies_to_host = ctypes.CDLL(library.library_path).keras_sparse_emulated_copies_to_host
-    copies_to_host.restype = ctypes.c_int64
+    counts = ctypes.CDLL(library.library_path).keras_sparse_emulated_counts
+    counts.restype = ctypes.POINTER(Counts)
     ids = np.arange(64).reshape(4 * NUM_BATCHES, 4)
     data = ids, np.ones(len(ids))
     model = make_model(ids, combiner)
 
     def copies_of(run):
-        before = copies_to_host()
+        before = counts().contents.copies_to_host
         run(*data, batch_size=4, verbose=0)
-        return copies_to_host() - before
+        return counts().contents.copies_to_host - before
 
     assert copies_of(model.fit) > 2 * NUM_BATCHES  # its ids are new
     assert copies_of(model.evaluate) == 2 * NUM_BATCHES  # a lookup of each table

@@ -33,6 +33,13 @@ Status CallCub(Device* device, const Call& call) {
   return device->ToStatus(error, "sort ids");
 }
 
+#else
+
+Status StartSort(Device* device) {
+  return device->ToStatus(emulated::StartsKernel() ? cudaSuccess : cudaErrorIllegalAddress,
+                          "sort ids");
+}
+
 #endif
 
 __global__ void CountKernel(uint32_t* places, int64_t n) {
@@ -62,8 +69,8 @@ Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* de
                                            static_cast<cudaStream_t>(device->stream()));
   });
 #else
-  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());  // unwritten memory contains no positions
   const emulated::StreamTurn turn;
+  KERAS_SPARSE_RETURN_IF_ERROR(StartSort(device));
   const int all_bits = 8 * static_cast<int>(sizeof(Number));
   const Number bits = num_bits == all_bits ? ~Number{0} : (Number{1} << num_bits) - 1;
   std::copy_n(in_order.data(), n, places);
@@ -123,8 +130,8 @@ Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32
                                       static_cast<cudaStream_t>(device->stream()));
   });
 #else
-  KERAS_SPARSE_RETURN_IF_ERROR(device->Wait());
   const emulated::StreamTurn turn;
+  KERAS_SPARSE_RETURN_IF_ERROR(StartSort(device));
   *num_chosen = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (are_chosen[i] != 0) places[(*num_chosen)++] = static_cast<uint32_t>(i);

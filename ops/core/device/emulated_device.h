@@ -38,11 +38,22 @@ struct Options {
   size_t memory = size_t{64} << 20;
   int64_t allocations_left = INT64_MAX;  // allocations fail after these
   int64_t work_left = INT64_MAX;         // kernels and copies; afterwards the GPU has failed
-  int64_t copies_to_host = 0;            // so far
 };
 Options& options();
+
+// What the CPU has asked of the GPU so far. A call of CUB is one launch.
+struct Counts {
+  int64_t launches = 0;
+  int64_t copies_to_device = 0;
+  int64_t copies_to_host = 0;
+  int64_t fills = 0;
+  int64_t waits = 0;  // for all of the stream's work; a copy to the CPU is one
+};
+Counts& counts();
 // Counts down the work left. Returns false once none is left.
 bool DoesWork();
+// As DoesWork, for a kernel.
+bool StartsKernel();
 // Returns whether a GPU is current in this thread.
 bool ThreadHasContext();
 // The GPUs that have been current in any thread, by bit.
@@ -159,6 +170,8 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
 inline cudaError_t cudaStreamCreate(cudaStream_t*) { return cudaSuccess; }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  const keras_sparse::emulated::StreamTurn turn;
+  ++keras_sparse::emulated::counts().waits;
   return keras_sparse::emulated::options().work_left > 0 ? cudaSuccess : cudaErrorIllegalAddress;
 }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
@@ -169,13 +182,15 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
                                    cudaStream_t) {
   const keras_sparse::emulated::StreamTurn turn;
   if (!keras_sparse::emulated::DoesWork()) return cudaErrorIllegalAddress;
-  if (kind == cudaMemcpyDeviceToHost) ++keras_sparse::emulated::options().copies_to_host;
+  keras_sparse::emulated::Counts& counts = keras_sparse::emulated::counts();
+  ++(kind == cudaMemcpyDeviceToHost ? counts.copies_to_host : counts.copies_to_device);
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t) {
   const keras_sparse::emulated::StreamTurn turn;
   if (!keras_sparse::emulated::DoesWork()) return cudaErrorIllegalAddress;
+  ++keras_sparse::emulated::counts().fills;
   if (bytes > 0) std::memset(memory, byte, bytes);
   return cudaSuccess;
 }

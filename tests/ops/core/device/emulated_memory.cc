@@ -120,12 +120,18 @@ bool keras_sparse::emulated::DoesWork() {
   return true;
 }
 
+bool keras_sparse::emulated::StartsKernel() {
+  if (!DoesWork()) return false;
+  ++counts().launches;
+  return true;
+}
+
 // For tests in Python.
 extern "C" void keras_sparse_emulated_fail_after(int64_t work) {
   keras_sparse::emulated::options().work_left = work;
 }
-extern "C" int64_t keras_sparse_emulated_copies_to_host() {
-  return keras_sparse::emulated::options().copies_to_host;
+extern "C" const keras_sparse::emulated::Counts* keras_sparse_emulated_counts() {
+  return &keras_sparse::emulated::counts();
 }
 
 bool keras_sparse::emulated::ThreadHasContext() { return current != kNone; }

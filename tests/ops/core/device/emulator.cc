@@ -270,6 +270,11 @@ Options& options() {
   return the_options;
 }
 
+Counts& counts() {
+  static Counts the_counts;
+  return the_counts;
+}
+
 Index ThreadIndex() { return {running->current()}; }
 Index BlockIndex() { return {running->number()}; }
 Index BlockSize() { return {running->size()}; }
@@ -282,7 +287,7 @@ void* SharedMemory(size_t bytes) { return running->SharedMemory(bytes); }
 
 void RunBlocks(unsigned num_blocks, unsigned block, const std::function<void()>& lane) {
   const StreamTurn turn;
-  if (!DoesWork()) return;
+  if (!StartsKernel()) return;
   static uint64_t num_launches = 0;
   const uint64_t seed = options().seed * 0x9E3779B97F4A7C15ull + ++num_launches;
   Random random(seed);

@@ -111,9 +111,9 @@ TEST(CachedRowIndices, AreThoseOfBags) {
 
 #ifndef __CUDACC__
 int64_t CopiesToHostOf(const std::function<void()>& work) {
-  const int64_t before = emulated::options().copies_to_host;
+  const int64_t before = emulated::counts().copies_to_host;
   work();
-  return emulated::options().copies_to_host - before;
+  return emulated::counts().copies_to_host - before;
 }
 
 TEST(CachedRowIndices, MakeAnUpdateWaitForNothing) {
