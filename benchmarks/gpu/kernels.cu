@@ -23,9 +23,9 @@
 #include "ops/core/gradients/row_segments.h"
 #include "ops/core/index/hbm_index.h"
 #include "ops/core/operations/apply.h"
-#include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/pool_rows.h"
+#include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/operations/set_rule.h"
 #include "ops/core/operations/update_rows.h"
 #include "ops/core/table/embedding_table.h"
@@ -198,7 +198,7 @@ class Bench {
 
   ApplyRequest Update(EmbeddingTable* table, const int64_t* ids, const Bags& bags,
                       const float* grads) const {
-    return {table, {ids, bags, grads, table->dim()}, generation_, {0.01f}};
+    return {table, {{ids, bags, grads, table->dim()}}, generation_, {0.01f}};
   }
 
   // All keys below num_rows_, a million at a time.
@@ -256,7 +256,7 @@ class Bench {
     cuda_impl::RowLookupResult found;
     const auto find = [&] {
       Check(cuda_impl::RowLookupResult::Find({{&state, ids.ids.data(), ids.size()}}, device_.get(),
-                                       &found));
+                                             &found));
     };
     say("find", GpuMs(*device_, find));
     const cuda_impl::IdRows read = {found.table(0), ids.ids.data(), found.rows(0), nullptr};

@@ -139,7 +139,8 @@ def apply_gradients(
     range or for lack of room for new rows, all tables stay unchanged, in CPU and GPU memory.
 
     Args:
-        variables: List of distinct `EmbeddingVariable`s.
+        variables: List of `EmbeddingVariable`s. One may come several times, one after the other,
+            with the gradients of several lookups, which have one dtype.
         ids: List of int64 tensors of shape `(num_ids,)`, one per variable. Repeated ids are
             allowed.
         values: List of float32, float16 or bfloat16 tensors: gradients of rows, of shape
@@ -213,7 +214,7 @@ def check_updates(variables, ids):
     rows once more.
 
     Args:
-        variables: List of `EmbeddingVariable`.
+        variables: List of `EmbeddingVariable`, as for `apply_gradients`.
         ids: List of int64 tensors.
 
     Returns:
@@ -237,7 +238,7 @@ def check_room(variables, ids):
     """Checks whether an update with these ids would exceed a table's `max_rows`.
 
     Args:
-        variables: List of `EmbeddingVariable`.
+        variables: List of `EmbeddingVariable`, as for `apply_gradients`.
         ids: List of int64 tensors.
 
     Returns:

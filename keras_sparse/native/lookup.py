@@ -273,8 +273,10 @@ def _read(call):
     for anchor in anchors:
         # What reading its value would tell a tape, without an op for each table.
         resource_variable_ops.variable_accessed(anchor)
+    handles = [table.native for table in tables]
+    updated = trained if record.could_possibly_record() else []  # no tape, no update
     read = library.lib.keras_sparse_lookup(
-        handles=[table.native for table in tables],
+        handles=handles,
         ids=call.ids,
         row_splits=call.row_splits,
         weights=call.weights,
@@ -286,7 +288,10 @@ def _read(call):
         gradient_rows=[gradient_rows(table) for table in tables],
         max_entries=[max_entries(table) for table in tables],
         trained=trained,
-        updated=trained if record.could_possibly_record() else [],  # no tape, no update
+        updated=updated,
         weighted=[i for i, is_weighted in enumerate(call.are_weighted) if is_weighted],
     )
+    if len(updated) == len(tables) and "GPU" in handles[0].device:
+        # The lookup does not wait for the GPU to learn of wrong ids.
+        library.lib.keras_sparse_check_lookups(handles=handles, versions=read.versions)
     return list(read.rows)

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -20,44 +22,117 @@ class Counts(ctypes.Structure):
 
     _fields_ = [
         (name, ctypes.c_int64)
-        for name in ("launches", "copies_to_device", "copies_to_host", "fills", "waits")
+        for name in (
+            "launches",
+            "copies_to_device",
+            "copies_to_host",
+            "fills",
+            "waits",
+            "waits_for_copies",
+        )
     ]
 
 
-def make_model(ids, combiner):
+HBM = keras_sparse.StorageOption("HBM")
+
+
+class Case(NamedTuple):
+    """A model whose steps wait for nothing once its rows are there."""
+
+    combiner: str | None = None
+    max_rows: int | None = None  # of the dynamic table
+    optimizer: Callable = lambda: keras_sparse.optimizers.Adagrad(0.1)
+    num_lookups: int = 1  # of each table in a step
+
+
+def two_optimizers():
+    each = {
+        "static": keras_sparse.optimizers.SGD(0.1),
+        "dynamic": keras_sparse.optimizers.Adagrad(0.1),
+    }
+    return keras_sparse.optimizers.MultiOptimizer(each | {"others": keras.optimizers.SGD(0.1)})
+
+
+CASES = {
+    "rows": Case(),
+    "means": Case("mean"),
+    "rows of two lookups": Case(num_lookups=2),
+    "means of two lookups": Case("mean", num_lookups=2),
+    "several optimizers": Case("sum", None, two_optimizers),
+    "max_rows": Case("sum", 64),
+    "max_rows and two lookups": Case("sum", 64, two_optimizers, 2),
+}
+
+
+def make_model(ids, case):
     keras.utils.set_random_seed(3)
     inputs = keras.Input(ids.shape[1:], dtype="int64")
+    options = {"storage": HBM, "combiner": case.combiner}
     embed = [
-        keras_sparse.layers.Embedding(
-            input_dim, 4, combiner, storage=keras_sparse.StorageOption("HBM")
-        )
-        for input_dim in (64, None)
+        keras_sparse.layers.Embedding(64, 4, name="static", **options),
+        keras_sparse.layers.Embedding(None, 4, name="dynamic", max_rows=case.max_rows, **options),
     ]
-    rows = keras.layers.Concatenate()([keras.layers.Flatten()(each(inputs)) for each in embed])
-    model = keras.Model(inputs, keras.layers.Dense(1)(rows))
-    model.compile(keras_sparse.optimizers.Adagrad(0.1), "mse")
+    rows = [
+        keras.layers.Flatten()(each(keras.ops.flip(inputs, axis=1) if i else inputs))
+        for each in embed
+        for i in range(case.num_lookups)
+    ]
+    model = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Concatenate()(rows)))
+    model.compile(case.optimizer(), "mse")
     return model
 
 
 @pytest.mark.skipif(
-    "EMULATED_BUILD_INFO" not in os.environ, reason="the emulated GPU counts copies, no other does"
+    "EMULATED_BUILD_INFO" not in os.environ, reason="the emulated GPU counts, no other does"
 )
-@pytest.mark.parametrize("combiner", [None, "mean"])
-def test_an_update_waits_for_nothing_that_the_lookup_of_its_step_has_found(combiner):
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_step_waits_for_no_work_but_its_lookups(case):
     counts = ctypes.CDLL(library.library_path).keras_sparse_emulated_counts
     counts.restype = ctypes.POINTER(Counts)
     ids = np.arange(64).reshape(4 * NUM_BATCHES, 4)
     data = ids, np.ones(len(ids))
-    model = make_model(ids, combiner)
+    model = make_model(ids, case)
 
-    def copies_of(run):
-        before = counts().contents.copies_to_host
+    def waits_of(run):
+        before = counts().contents.waits, counts().contents.waits_for_copies
         run(*data, batch_size=4, verbose=0)
-        return counts().contents.copies_to_host - before
+        return counts().contents.waits - before[0], counts().contents.waits_for_copies - before[1]
 
-    assert copies_of(model.fit) > 2 * NUM_BATCHES  # its ids are new
-    assert copies_of(model.evaluate) == 2 * NUM_BATCHES  # a lookup of each table
-    assert copies_of(model.fit) == 2 * NUM_BATCHES
+    lookups = 2 * case.num_lookups * NUM_BATCHES
+    assert waits_of(model.fit)[0] > 0  # its ids are new
+    assert waits_of(model.evaluate) == (lookups, 0)
+    assert waits_of(model.fit) == (0, lookups)
+
+
+def test_an_id_out_of_range_is_refused_in_its_step():
+    table = keras_sparse.EmbeddingVariable(8, 4, storage=HBM)
+    other = keras_sparse.EmbeddingVariable(None, 4, storage=HBM)
+    optimizer = keras_sparse.optimizers.SGD(0.1)
+    optimizer.build([table, other])
+    before = table.find([0]).rows
+
+    @tf.function
+    def step(ids):
+        with tf.GradientTape() as tape:
+            rows, more = native.lookup([table, other], [ids, ids])
+        variables = [table, other]
+        gradients = tape.gradient([rows, more], [each.value for each in variables])
+        optimizer.apply(gradients, variables)
+        return tf.shape(rows)
+
+    @tf.function
+    def loss(ids):
+        with tf.GradientTape():
+            (rows,) = native.lookup([table], [ids])
+        return tf.shape(rows)
+
+    for call in (step, loss):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"ids\[1\] = 8"):
+            call(tf.constant([0, 8], tf.int64))
+        assert other.stats()["rows"] == 0
+        np.testing.assert_array_equal(table.find([0]).rows, before)
+        assert call(tf.constant([1], tf.int64)).numpy().tolist() == [1, 4]
+        other.erase([1])
 
 
 def test_rows_are_kept_from_a_lookup_under_a_tape_to_its_update():

@@ -203,3 +203,64 @@ def test_refuses_what_no_rank_has_packed():
         native.unpack_slices(words[tf.newaxis], [2], 1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="`widths` must be above 0"):
         native.unpack_slices(words, [0], 1)
+
+
+def look_up_rows(table, weight):
+    (rows,) = native.lookup([table], [IDS])
+    return weight * tf.reduce_sum(rows)
+
+
+def look_up_bags(table, weight, combiner="sum", dtype="float32"):
+    options = {"row_splits": [SPLITS], "combiners": [combiner], "dtype": dtype}
+    (rows,) = native.lookup([table], [IDS], **options)
+    return weight * tf.reduce_sum(tf.cast(rows, "float32"))
+
+
+def look_up_joined(table, weight):
+    rows = native.lookup([table, table], [IDS, IDS], joined=True)
+    return weight * tf.reduce_sum(rows * [1.0, 2.0])
+
+
+def means(table, weight):
+    return look_up_bags(table, weight, "mean")
+
+
+def halves(table, weight):
+    return look_up_bags(table, weight, dtype="float16")
+
+
+@pytest.mark.parametrize("input_dim", [8, None])
+@pytest.mark.parametrize(
+    ("lookups", "num_gradients"),
+    [
+        ([look_up_bags], 1),
+        ([look_up_bags, look_up_bags], 2),
+        ([look_up_bags, look_up_rows, means], 3),
+        ([look_up_joined], 2),
+        ([look_up_joined, look_up_rows], 3),
+        ([halves, halves], 2),
+        ([halves, look_up_bags], 1),  # of one dtype alone
+    ],
+)
+def test_an_update_takes_the_gradient_of_each_lookup(lookups, num_gradients, input_dim):
+    optimizer = Adagrad(0.5, initial_accumulator_value=0.1)
+    optimizer.build([reference := make_table(input_dim), table := make_table(input_dim)])
+
+    def loss_of(a_table):
+        return tf.add_n([look_up(a_table, 1.0 + i) for i, look_up in enumerate(lookups)])
+
+    def step(a_table):
+        with tf.GradientTape() as tape:
+            loss = loss_of(a_table)
+        optimizer.apply([tape.gradient(loss, a_table.value)], [a_table])
+
+    in_function = tf.function(lambda: step(table))
+    for _ in range(2):
+        in_function()
+        step(reference)
+    np.testing.assert_allclose(table.find([3, 7]).rows, reference.find([3, 7]).rows, rtol=1e-6)
+    assert (table.find([3, 7]).rows != 0).all()
+    graph = in_function.get_concrete_function().graph
+    (apply,) = [each for each in graph.get_operations() if each.type == "KerasSparseApply"]
+    assert apply.get_attr("N") == num_gradients
+    assert "KerasSparseMergeGradients" not in {each.op.type for each in apply.inputs}

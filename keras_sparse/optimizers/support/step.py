@@ -11,6 +11,7 @@ from keras_sparse.optimizers.support.room_check import gradients_of
 from keras_sparse.optimizers.support.room_check import room_checks
 from keras_sparse.optimizers.support.step_count import is_update
 from keras_sparse.optimizers.support.step_count import run_if
+from keras_sparse.optimizers.support.table_gradient import gradients_of_lookups
 from keras_sparse.optimizers.support.table_gradient import lists_of
 from keras_sparse.optimizers.support.table_gradient import merge
 
@@ -25,7 +26,8 @@ class Step:
         squares_over_ranks: As for `clip_tables`.
 
     Attributes:
-        tables: List of `TableGradient` without the loss scale, merged where that is needed.
+        tables: List of `TableGradient` without the loss scale, merged where that is needed; else
+            one for each lookup of a variable.
         grads: List of the gradients of dense variables.
     """
 
@@ -45,6 +47,8 @@ class Step:
             or (scale and not is_scaled_alone)
         ):
             tables = merge(tables)
+        elif not scale:
+            tables = [one for each in tables for one in gradients_of_lookups(each)]
         if scale:
             tables = [each.with_values(each.values / scale) for each in tables]
         self.tables = tables
@@ -101,7 +105,7 @@ class Step:
             rate = tf.cast(learning_rate, tf.float32)
             numbers = optimizer.table_numbers(variables, rate, step)
             native.apply_gradients(variables, numbers=numbers, **lists_of(tables))
-            optimizer.finish_tables(variables)
+            optimizer.finish_tables([each.variable for each in tables if not each.is_more])
         if steps:
             for accumulated in self._accumulated:
                 accumulated.clear()

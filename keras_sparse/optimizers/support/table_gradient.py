@@ -17,6 +17,8 @@ class TableGradient:
         values: Tensor: the gradients of rows, `(num_ids, output_dim)`, or of bags.
         row_splits, weights, combiner, columns: How the ids were pooled and joined with others, as
             in `keras_sparse.ops.PooledSlices`. Default to `None`: the gradient is that of rows.
+        is_more: Boolean. Whether it is of one more lookup of the variable before it in a list.
+            Defaults to `False`.
     """
 
     variable: EmbeddingVariable
@@ -26,6 +28,7 @@ class TableGradient:
     weights: tf.Tensor | None = None
     combiner: str | None = None
     columns: tuple[int, int] | None = None
+    is_more: bool = False
 
     def with_values(self, values):
         """Returns the gradient with other values."""
@@ -50,6 +53,49 @@ def table_gradient(variable, grad):
         return TableGradient(variable, grad.ids, grad.output_grads, *bags)
     ids, values = tf.cast(grad.indices, tf.int64), tf.cast(grad.values, tf.float32)
     return TableGradient(variable, ids, values)
+
+
+def gradients_of_lookups(gradient):
+    """Returns the gradients of the lookups whose sum a `TableGradient` is, as a list.
+
+    TensorFlow joins the gradients of several lookups of a variable, and merges those of pooled rows
+    for that. In a graph the update reads their bags instead. Nothing reads the merged ones then, so
+    TensorFlow does not run the op that merges.
+    """
+    values, ids = _joined(gradient.values), _joined(gradient.ids)
+    parts = [
+        _of_lookup(gradient.variable, *each, is_more=place > 0)
+        for place, each in enumerate(zip(ids, values, strict=False))
+    ]
+    are_alike = len({each.values.dtype for each in parts}) == 1
+    is_joined = len(values) == len(ids) > 1 and gradient.row_splits is None
+    return parts if is_joined and are_alike else [gradient]
+
+
+def _joined(tensor):
+    """The tensors that a tensor of a graph puts one after the other."""
+    if not tf.is_symbolic_tensor(tensor) or tensor.op.type != "ConcatV2":
+        return [tensor]
+    *tensors, axis = tensor.op.inputs
+    return tensors if tf.get_static_value(axis) == 0 else [tensor]
+
+
+def _of_lookup(variable, ids, values, is_more):
+    op = values.op if tf.is_symbolic_tensor(values) else None
+    if op is None or op.type != "KerasSparseMergeGradients" or ids.op is not op:
+        return TableGradient(variable, ids, values, is_more=is_more)
+    ids, row_splits, weights, values = op.inputs  # `PooledSlices` merges those of one lookup
+    columns = [*zip(op.get_attr("columns"), op.get_attr("widths"), strict=True)]
+    return TableGradient(
+        variable,
+        ids,
+        values,
+        row_splits,
+        weights,
+        op.get_attr("combiners")[0].decode(),
+        columns[0] if columns else None,
+        is_more,
+    )
 
 
 def merge(gradients):

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_code.h"
@@ -64,6 +65,52 @@ bool ThreadHasContext() {
 
 }  // namespace
 
+// Blocks of pinned memory that no copy uses: CUDA waits for all work when it gives or takes some.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() {
+    for (const PinnedBlock& each : unused_) {
+      (void)cudaEventDestroy(static_cast<cudaEvent_t>(each.event));
+      (void)cudaFreeHost(each.data);
+    }
+  }
+
+  cudaError_t Take(int64_t bytes, PinnedBlock* block) {
+    {
+      const MutexLock lock(mutex_);
+      const auto fits = std::find_if(unused_.begin(), unused_.end(), [&](const PinnedBlock& each) {
+        return each.capacity >= bytes;
+      });
+      if (fits != unused_.end()) {
+        *block = *fits;
+        unused_.erase(fits);
+        return cudaSuccess;
+      }
+    }
+    cudaEvent_t event = nullptr;
+    block->capacity = std::max(bytes, kLeastBytes);
+    cudaError_t error = cudaMallocHost(&block->data, static_cast<size_t>(block->capacity));
+    if (error != cudaSuccess) return error;
+    error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (error != cudaSuccess) (void)cudaFreeHost(block->data);
+    block->event = event;
+    return error;
+  }
+  void Return(const PinnedBlock& block) {
+    const MutexLock lock(mutex_);
+    unused_.push_back(block);
+  }
+
+ private:
+  static constexpr int64_t kLeastBytes = 4096;
+
+  Mutex mutex_;
+  std::vector<PinnedBlock> unused_ GUARDED_BY(mutex_);
+};
+
 Status Device::Open(int ordinal, std::unique_ptr<Device>* device) {
   const auto check = [ordinal](cudaError_t error) {
     if (error == cudaSuccess) return Status::Ok();
@@ -123,6 +170,42 @@ Status Device::CopyToHost(const void* from, int64_t bytes, void* to) {
                                                         cudaMemcpyDeviceToHost, StreamOf(*this)),
                                         "be copied from"));
   return Wait();
+}
+
+Status Device::CopyToHostLater(const void* from, int64_t bytes,
+                               std::shared_ptr<const HostCopy>* copy) {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
+  std::shared_ptr<PinnedMemory> pinned;
+  {
+    const MutexLock lock(mutex_);
+    if (pinned_ == nullptr) pinned_ = std::make_shared<PinnedMemory>();
+    pinned = pinned_;
+  }
+  PinnedBlock block;
+  if (const cudaError_t error = pinned->Take(bytes, &block); error != cudaSuccess) {
+    (void)cudaGetLastError();  // clears the error, which is handled
+    return ResourceExhausted("the process must have room for " + std::to_string(bytes) +
+                             " bytes of pinned memory. Received: " + cudaGetErrorString(error));
+  }
+  copy->reset(new HostCopy(block), [pinned](const HostCopy* each) {
+    pinned->Return(*each);  // a later copy to it is enqueued behind this one
+    delete each;
+  });
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ToStatus(cudaMemcpyAsync(block.data, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                               StreamOf(*this)),
+               "be copied from"));
+  return ToStatus(cudaEventRecord(static_cast<cudaEvent_t>(block.event), StreamOf(*this)),
+                  "record an event");
+}
+
+Status Device::WaitFor(const HostCopy& copy) {
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
+  if (copy.is_done) return Status::Ok();
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ToStatus(cudaEventSynchronize(static_cast<cudaEvent_t>(copy.event)), "do what it was given"));
+  copy.is_done = true;
+  return CheckStarted();
 }
 
 Status Device::Fill(void* memory, int byte, int64_t bytes) {

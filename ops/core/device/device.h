@@ -13,6 +13,18 @@
 
 namespace keras_sparse {
 
+// Pinned memory of the CPU that the GPU fills by itself, and the event that tells when it has.
+struct PinnedBlock {
+  void* data = nullptr;
+  int64_t capacity = 0;   // bytes
+  void* event = nullptr;  // a cudaEvent_t
+};
+struct HostCopy : PinnedBlock {
+  explicit HostCopy(const PinnedBlock& block) : PinnedBlock(block) {}
+  mutable std::atomic<bool> is_done{false};
+};
+class PinnedMemory;
+
 // The memory of a GPU, and a stream of work that is done in order. Work is enqueued without
 // waiting: freed memory is free for later work.
 //
@@ -50,6 +62,11 @@ class Device {
   Status CopyToDevice(const void* from, int64_t bytes, void* to);
   // Waits for all work enqueued so far.
   Status CopyToHost(const void* from, int64_t bytes, void* to);
+  // Enqueues a copy to memory that returns to the device with the last reference to it.
+  Status CopyToHostLater(const void* from, int64_t bytes, std::shared_ptr<const HostCopy>* copy);
+  // Waits until such a copy is done, and returns the GPU's error if it has failed. Work enqueued
+  // since goes on.
+  Status WaitFor(const HostCopy& copy);
   Status Fill(void* memory, int byte, int64_t bytes);
   // Waits until all work enqueued so far is done, and returns its error.
   Status Wait();
@@ -93,6 +110,7 @@ class Device {
   const int ordinal_;
   mutable Mutex mutex_;
   std::string failure_ GUARDED_BY(mutex_);  // the first failure
+  std::shared_ptr<PinnedMemory> pinned_ GUARDED_BY(mutex_);
   // Cached once read.
   mutable std::atomic<int64_t> num_blocks_{0};
   mutable std::atomic<int64_t> reads_page_tables_{-1};

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 
@@ -47,7 +48,8 @@ struct Counts {
   int64_t copies_to_device = 0;
   int64_t copies_to_host = 0;
   int64_t fills = 0;
-  int64_t waits = 0;  // for all of the stream's work; a copy to the CPU is one
+  int64_t waits = 0;             // for all of the stream's work, as after most copies to the CPU
+  int64_t waits_for_copies = 0;  // for one copy to the CPU, with later work going on
 };
 Counts& counts();
 // Counts down the work left. Returns false once none is left.
@@ -192,6 +194,26 @@ inline cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStr
   if (!keras_sparse::emulated::DoesWork()) return cudaErrorIllegalAddress;
   ++keras_sparse::emulated::counts().fills;
   if (bytes > 0) std::memset(memory, byte, bytes);
+  return cudaSuccess;
+}
+
+// All work is done as it is enqueued, so an event is nothing.
+using cudaEvent_t = void*;
+constexpr unsigned cudaEventDisableTiming = 2;
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  const keras_sparse::emulated::StreamTurn turn;
+  ++keras_sparse::emulated::counts().waits_for_copies;
+  return keras_sparse::emulated::options().work_left > 0 ? cudaSuccess : cudaErrorIllegalAddress;
+}
+inline cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  *memory = std::malloc(bytes);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
   return cudaSuccess;
 }
 // NOLINTEND(bugprone-reserved-identifier)

@@ -22,6 +22,12 @@ struct OutputGradient {
   int64_t max_entries = 1;  // per id, after merging: see DistinctIds
 };
 
+// Returns whether the gradient of a bag is that of each of its ids.
+inline bool CountsOnce(const Bags& bags) {
+  return bags.combiner == Combiner::kNone ||
+         (bags.combiner == Combiner::kSum && bags.weights == nullptr && bags.scales == nullptr);
+}
+
 }  // namespace keras_sparse
 
 #endif  // KERAS_SPARSE_OPS_CORE_GRADIENTS_OUTPUT_GRADIENT_H_

@@ -31,12 +31,6 @@ __device__ inline int RequestOf(const SegmentsView& view, uint32_t row) {
   return Parts{view.first_rows, view.num_requests}.Find(row);
 }
 
-// Returns whether the gradient of a bag is that of each of its ids.
-KERAS_SPARSE_HOST_DEVICE inline bool CountsOnce(const Bags& bags) {
-  return bags.combiner == Combiner::kNone ||
-         (bags.combiner == Combiner::kSum && bags.weights == nullptr && bags.scales == nullptr);
-}
-
 // Loads a gradient, starting with a column.
 template <bool kAreFloats, int kFloats>
 __device__ Floats<kFloats> LoadOf(FloatType type, const void* gradient, int64_t column) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/device/device_sort.h"
@@ -35,46 +37,57 @@ void Take(const T* from, const DeviceArray<uint32_t>& places, int64_t n, Device*
 
 Status MissingKeys::Find(const std::vector<FoundIds>& lists, Device* device,
                          std::vector<MissingKeys>* missing) {
-  std::vector<MissingKeys> made(lists.size());
-  DeviceArray<uint32_t> num_runs;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<uint32_t>::Allocate(device, static_cast<int64_t>(lists.size()), &num_runs));
+  std::vector<std::vector<FoundIds>> tables;
   int64_t num_missing = 0;
-  for (size_t i = 0; i < lists.size(); ++i) {
-    made[i].device_ = device;
-    num_missing += lists[i].num_missing;
-    if (lists[i].num_missing == 0) continue;
-    KERAS_SPARSE_RETURN_IF_ERROR(made[i].Sort(lists[i], num_runs.data() + i));
+  for (const FoundIds& list : lists) {
+    if (!list.same_table) tables.emplace_back();
+    if (list.num_missing > 0) tables.back().push_back(list);
+    num_missing += list.num_missing;
   }
+  std::vector<MissingKeys> made(tables.size());
+  for (MissingKeys& each : made) each.device_ = device;
+  DeviceArray<uint32_t> num_runs;
+  std::vector<uint32_t> sizes;
   if (num_missing > 0) {
-    std::vector<uint32_t> sizes;
-    KERAS_SPARSE_RETURN_IF_ERROR(num_runs.Read(&sizes));
-    for (size_t i = 0; i < lists.size(); ++i) {
-      if (lists[i].num_missing > 0) made[i].size_ = sizes[i];
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        DeviceArray<uint32_t>::Copy(device, std::vector<uint32_t>(tables.size(), 0), &num_runs));
+    for (size_t t = 0; t < tables.size(); ++t) {
+      if (tables[t].empty()) continue;
+      KERAS_SPARSE_RETURN_IF_ERROR(made[t].Sort(tables[t], num_runs.data() + t));
     }
+    KERAS_SPARSE_RETURN_IF_ERROR(num_runs.Read(&sizes));
+    for (size_t t = 0; t < tables.size(); ++t) made[t].size_ = sizes[t];
   }
   *missing = std::move(made);
   return Status::Ok();
 }
 
-Status MissingKeys::Sort(const FoundIds& list, uint32_t* num_runs) {
-  num_ids_ = list.num_missing;
+Status MissingKeys::Sort(const std::vector<FoundIds>& lists, uint32_t* num_runs) {
+  int64_t longest = 0;
+  for (const FoundIds& list : lists) {
+    num_ids_ += list.num_missing;
+    longest = std::max(longest, list.n);
+  }
   DeviceArray<uint8_t> are_missing;
   DeviceArray<uint32_t> taken;
   DeviceArray<int64_t> ids;
   DeviceArray<int64_t> sorted;
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Allocate(device_, list.n, &are_missing));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Allocate(device_, longest, &are_missing));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, num_ids_, &taken));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Allocate(device_, num_ids_, &ids));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Allocate(device_, num_ids_, &sorted));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Allocate(device_, num_ids_, &keys_));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, num_ids_, &places_));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device_, num_ids_, &begins_));
-  Launch(MarkMissingKernel, BlocksFor(*device_, list.n), kBlock, device_->stream(), list.rows,
-         list.n, are_missing.data());
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      SelectPlaces(are_missing.data(), list.n, device_, taken.data(), num_runs));
-  Take(list.ids, taken, num_ids_, device_, ids.data());
+  int64_t* next = ids.data();
+  for (const FoundIds& list : lists) {
+    Launch(MarkMissingKernel, BlocksFor(*device_, list.n), kBlock, device_->stream(), list.rows,
+           list.n, are_missing.data());
+    KERAS_SPARSE_RETURN_IF_ERROR(
+        SelectPlaces(are_missing.data(), list.n, device_, taken.data(), num_runs));
+    Take(list.ids, taken, list.num_missing, device_, next);
+    next += list.num_missing;
+  }
   // In order of arrival, so that the first of equal ids is also the first to arrive.
   KERAS_SPARSE_RETURN_IF_ERROR(
       StableSort(ids.data(), num_ids_, device_, sorted.data(), places_.data()));

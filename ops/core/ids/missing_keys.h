@@ -16,12 +16,13 @@ struct FoundIds {
   const int64_t* ids;    // (n) in the GPU's memory
   const uint32_t* rows;  // (n) the row of each id, or kNoHbmRow; in the GPU's memory
   int64_t n;
-  int64_t num_missing;  // number of ids without a row
+  int64_t num_missing;      // number of ids without a row
+  bool same_table = false;  // whether these are more ids of the previous list's table
 };
 
 class MissingKeys {
  public:
-  // Finds the missing keys of each list. Waits for the device once, to read their number.
+  // Finds the missing keys of each table. Waits for the device once, to read their number.
   static Status Find(const std::vector<FoundIds>& lists, Device* device,
                      std::vector<MissingKeys>* missing);
 
@@ -38,7 +39,7 @@ class MissingKeys {
 
  private:
   //   num_runs  (1) in the GPU's memory: receives the size
-  Status Sort(const FoundIds& list, uint32_t* num_runs);
+  Status Sort(const std::vector<FoundIds>& lists, uint32_t* num_runs);
 
   Device* device_ = nullptr;
   int64_t num_ids_ = 0;

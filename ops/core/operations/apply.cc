@@ -5,6 +5,7 @@
 
 #include "ops/core/base/mutex.h"
 #include "ops/core/gradients/gradient_source.h"
+#include "ops/core/gradients/joined_gradient.h"
 #include "ops/core/gradients/partition_gradients.h"
 #include "ops/core/ids/id_partition.h"
 #include "ops/core/operations/apply_steps.h"
@@ -24,10 +25,14 @@ constexpr int64_t kNanosecondsPerUpdate = 250000;
 // One step of an op's tables.
 class GradientApplier {
  public:
-  //   locks, sources  of the requests, in their order
+  //   locks, gradients  of the requests, in their order
   GradientApplier(const std::vector<ApplyRequest>& requests, const WriteLocks& locks,
-                  const std::vector<GradientSource>& sources, Executor* executor)
-      : requests_(requests), locks_(locks), sources_(sources), executor_(executor) {}
+                  const std::vector<OutputGradient>& gradients, Executor* executor)
+      : requests_(requests),
+        locks_(locks),
+        gradients_(gradients),
+        sources_(GradientSource::Make(gradients, executor)),
+        executor_(executor) {}
 
   Status Run();
 
@@ -46,7 +51,8 @@ class GradientApplier {
 
   const std::vector<ApplyRequest>& requests_;
   const WriteLocks& locks_;
-  const std::vector<GradientSource>& sources_;
+  const std::vector<OutputGradient>& gradients_;
+  const std::vector<GradientSource> sources_;
   Executor* executor_;
 };
 
@@ -192,7 +198,7 @@ void GradientApplier::PartitionUpdate::Update(const Block& block, int64_t begin,
 Status GradientApplier::MakeRoom() const {
   std::vector<EvictionCandidates> leaving(requests_.size());
   for (size_t r = 0; r < requests_.size(); ++r) {
-    const OutputGradient& gradient = requests_[r].gradient;
+    const OutputGradient& gradient = gradients_[r];
     KERAS_SPARSE_RETURN_IF_ERROR(
         FindRoom(&locks_[r], gradient.ids, gradient.bags.num_ids, executor_, &leaving[r]));
   }
@@ -206,7 +212,7 @@ Status GradientApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
   std::vector<TableIds> table_ids;
   for (size_t r = 0; r < requests_.size(); ++r) {
-    const OutputGradient& gradient = requests_[r].gradient;
+    const OutputGradient& gradient = gradients_[r];
     table_ids.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
   }
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds(table_ids, executor_));
@@ -231,9 +237,8 @@ Status GradientApplier::Run() {
 Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) const {
   std::vector<IdList> lists;
   for (size_t r = 0; r < requests_.size(); ++r) {
-    const ApplyRequest& request = requests_[r];
-    lists.push_back({request.gradient.ids, request.gradient.bags.num_ids,
-                     locks_[r].max_partition_bits(), sources_[r].names()});
+    lists.push_back({gradients_[r].ids, gradients_[r].bags.num_ids, locks_[r].max_partition_bits(),
+                     sources_[r].names()});
   }
   const std::vector<IdPartition> partitions = PartitionIds(lists, executor_);
   std::vector<Part> parts;
@@ -268,14 +273,19 @@ Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) c
 
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
   if (AreOnDevice(requests)) return DeviceOperations::Get().apply_gradients(requests, executor);
+  std::vector<JoinedGradient> joined;
   std::vector<OutputGradient> gradients;
   for (const ApplyRequest& request : requests) {
-    KERAS_SPARSE_RETURN_IF_ERROR(request.gradient.bags.Check());
-    gradients.push_back(request.gradient);
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckGradients(request));
+    for (const OutputGradient& each : request.gradients) {
+      KERAS_SPARSE_RETURN_IF_ERROR(each.bags.Check());
+    }
+    joined.emplace_back(request.gradients);
+    gradients.push_back(joined.back().gradient());
+    KERAS_SPARSE_RETURN_IF_ERROR(gradients.back().bags.CheckSizes());
   }
   const WriteLocks locks(TablesOf(requests));
-  const std::vector<GradientSource> sources = GradientSource::Make(gradients, executor);
-  return GradientApplier(requests, locks, sources, executor).Run();
+  return GradientApplier(requests, locks, gradients, executor).Run();
 }
 
 }  // namespace keras_sparse

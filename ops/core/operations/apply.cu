@@ -26,13 +26,22 @@ class DeviceApplier {
         device_(device),
         keys_(requests.size()),
         fetched_(requests.size()),
-        leaving_(requests.size()) {}
+        leaving_(requests.size()) {
+    for (size_t r = 0; r < requests.size(); ++r) {
+      for (const OutputGradient& gradient : requests[r].gradients) {
+        lists_.push_back({&locks[r], gradient.ids, gradient.bags.num_ids});
+        bags_.push_back(gradient.bags);
+      }
+    }
+  }
 
   Status Run();
 
  private:
   int64_t SumOfVersions() const;
-  Status FindAll(RowLookupResult* found) const;
+  Status FindAll(RowLookupResult* found) const {
+    return RowLookupResult::FindUnlessKept(lists_, device_, found);
+  }
   // As FindAll; also reads the checks of the ids into checks_.
   Status FindAndCheck(RowLookupResult* found);
   // Reads the records of missing ids from the tiers below the GPU's memory into fetched_.
@@ -58,6 +67,9 @@ class DeviceApplier {
   const WriteLocks& locks_;
   Executor* executor_;
   Device* device_;
+  // Of each gradient of each request.
+  std::vector<DeviceIds> lists_;
+  std::vector<Bags> bags_;
   std::vector<IdChecks> checks_;
   // For each request: the ids without a row on the GPU; and their copies in host memory where the
   // CPU needs them.
@@ -74,20 +86,9 @@ int64_t DeviceApplier::SumOfVersions() const {
   return sum;
 }
 
-Status DeviceApplier::FindAll(RowLookupResult* found) const {
-  std::vector<DeviceIds> lists;
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    const OutputGradient& gradient = requests_[r].gradient;
-    lists.push_back({&locks_[r], gradient.ids, gradient.bags.num_ids});
-  }
-  return RowLookupResult::FindUnlessKept(lists, device_, found);
-}
-
 Status DeviceApplier::FindAndCheck(RowLookupResult* found) {
   KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
-  std::vector<Bags> bags;
-  for (const ApplyRequest& request : requests_) bags.push_back(request.gradient.bags);
-  KERAS_SPARSE_RETURN_IF_ERROR(found->CheckBagsUnlessKept(bags));
+  KERAS_SPARSE_RETURN_IF_ERROR(found->CheckBagsUnlessKept(bags_));
   return found->Check(&checks_);
 }
 
@@ -108,12 +109,12 @@ Status DeviceApplier::FindRoomForAll() {
     const bool has_room_for_all =
         missing_[r].size() <= state.limit.max_rows - state.tiers.num_rows();
     if (has_room_for_all && !state.limit.queue.expects_keys(state.version)) continue;
-    const OutputGradient& gradient = requests_[r].gradient;
-    std::vector<int64_t> ids(static_cast<size_t>(gradient.bags.num_ids));
-    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(
-        gradient.ids, static_cast<int64_t>(ids.size() * sizeof(int64_t)), ids.data()));
-    KERAS_SPARSE_RETURN_IF_ERROR(
-        FindRoom(&locks_[r], ids.data(), gradient.bags.num_ids, executor_, &leaving_[r]));
+    std::vector<int64_t> ids;
+    for (const DeviceIds& list : lists_) {
+      if (list.state == &state) KERAS_SPARSE_RETURN_IF_ERROR(AppendIds(list, device_, &ids));
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(FindRoom(&locks_[r], ids.data(), static_cast<int64_t>(ids.size()),
+                                          executor_, &leaving_[r]));
   }
   return Status::Ok();
 }
@@ -234,14 +235,19 @@ Status DeviceApplier::CreateRowsOf(size_t r, const int64_t* keys, int64_t n) {
 
 Status DeviceApplier::UpdateAll(const RowLookupResult& found) const {
   std::vector<UpdateRequest> updates;
+  size_t list = 0;
   for (size_t r = 0; r < requests_.size(); ++r) {
     const TableState& state = locks_[r];
-    updates.push_back({found.table(r),
+    const HbmTable& table = found.table(list);
+    std::vector<FoundGradient> gradients;
+    for (const OutputGradient& gradient : requests_[r].gradients) {
+      gradients.push_back({gradient, found.rows(list++)});
+    }
+    updates.push_back({table,
                        &state.rule(),
                        state.rule_state.history_on_device(),
                        state.rule_state.clock(),
-                       requests_[r].gradient,
-                       found.rows(r),
+                       std::move(gradients),
                        {state.rounding(), state.tiers.hbm_store()->keys_view()}});
   }
   return UpdateRows(updates, found.any_refused(), device_);
@@ -256,8 +262,8 @@ Status DeviceApplier::CreateAndUpdate(RowLookupResult* found) {
     KERAS_SPARSE_RETURN_IF_ERROR(CreateRows(r));
   }
   if (has_new) KERAS_SPARSE_RETURN_IF_ERROR(FindAll(found));
-  for (size_t r = 0; r < requests_.size(); ++r) {
-    locks_[r].tiers.hbm_store()->Use(found->rows(r), requests_[r].gradient.bags.num_ids);
+  for (size_t i = 0; i < lists_.size(); ++i) {
+    lists_[i].state->tiers.hbm_store()->Use(found->rows(i), lists_[i].num_ids);
   }
   KERAS_SPARSE_RETURN_IF_ERROR(UpdateAll(*found));
   return device_->CheckStarted();  // no later call waits for the last kernels
@@ -265,6 +271,9 @@ Status DeviceApplier::CreateAndUpdate(RowLookupResult* found) {
 
 Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
+  std::vector<const TableState*> states;
+  for (size_t r = 0; r < requests_.size(); ++r) states.push_back(&locks_[r]);
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().check_lookups(states));
   RowLookupResult found;
   int64_t version = SumOfVersions();
   KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
@@ -299,7 +308,10 @@ Status DeviceApplier::Run() {
 
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
   for (const ApplyRequest& request : requests) {
-    KERAS_SPARSE_RETURN_IF_ERROR(request.gradient.bags.CheckSizes());
+    KERAS_SPARSE_RETURN_IF_ERROR(CheckGradients(request));
+    for (const OutputGradient& each : request.gradients) {
+      KERAS_SPARSE_RETURN_IF_ERROR(each.bags.CheckSizes());
+    }
   }
   Device* device = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));

@@ -14,15 +14,17 @@ namespace keras_sparse {
 
 struct ApplyRequest {
   EmbeddingTable* table;
-  OutputGradient gradient;     // ids may repeat within and across bags
+  // Of the table's lookups, in their order: at least one, all with gradients of one type. Ids may
+  // repeat within bags, and within and across lookups.
+  std::vector<OutputGradient> gradients;
   int64_t rule_generation;     // returned by SetRule; the slots must still be this rule's
   std::vector<float> numbers;  // for this step: the learning rate, then the rule's other numbers
 };
 
-// Makes one step of each table's rule, also if there are no ids: sums the gradients of equal ids,
-// finds or creates each row, and updates the row in place, once. A gradient for a key that the
-// table's filter rejects is dropped and counted. The result does not depend on the executor's
-// threads.
+// Makes one step of each table's rule, also if there are no ids: sums the gradients of equal ids in
+// the order of lookups and ids, finds or creates each row, and updates the row in place, once. A
+// gradient for a key that the table's filter rejects is dropped and counted. The result does not
+// depend on the executor's threads.
 //
 // Returns InvalidArgument for an id outside a static table, a table that occurs twice, or numbers
 // that do not fit the rule. If a static table reads such ids as zeros, their gradients are dropped

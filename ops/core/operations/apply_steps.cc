@@ -1,5 +1,6 @@
 #include "ops/core/operations/apply_steps.h"
 
+#include <algorithm>
 #include <string>
 
 namespace keras_sparse {
@@ -16,10 +17,22 @@ std::vector<EmbeddingTable*> TablesOf(const std::vector<ApplyRequest>& requests)
   return tables;
 }
 
+Status CheckGradients(const ApplyRequest& request) {
+  const std::vector<OutputGradient>& gradients = request.gradients;
+  const bool are_alike =
+      !gradients.empty() &&
+      std::all_of(gradients.begin(), gradients.end(), [&](const OutputGradient& each) {
+        return each.dim == gradients[0].dim && each.grads.type == gradients[0].grads.type;
+      });
+  if (are_alike) return Status::Ok();
+  return InvalidArgument("the gradients of table '" + request.table->name() +
+                         "' in a step must have one width and dtype");
+}
+
 Status CheckSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks) {
   if (locks.has_repeats()) {
     return InvalidArgument(
-        "a step must name each table once; merge the gradients of a table first");
+        "a step must name each table once, with the gradients of all its lookups side by side");
   }
   for (size_t r = 0; r < requests.size(); ++r) {
     const TableState& state = locks[r];

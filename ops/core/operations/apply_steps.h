@@ -15,6 +15,9 @@ namespace keras_sparse {
 // Returns the requests' tables. In the functions below, `locks` are of these tables.
 std::vector<EmbeddingTable*> TablesOf(const std::vector<ApplyRequest>& requests);
 
+// Returns InvalidArgument unless the gradients of a request can be those of one update.
+Status CheckGradients(const ApplyRequest& request);
+
 // Returns OK if the steps can be made, apart from their ids.
 Status CheckSteps(const std::vector<ApplyRequest>& requests, const WriteLocks& locks);
 // Calls TableState::BeginChange of each table before a step.

@@ -10,6 +10,7 @@
 #include "ops/core/index/hash_index.h"
 #include "ops/core/index/key_counts.h"
 #include "ops/core/operations/check_ids.h"
+#include "ops/core/operations/device_operations.h"
 #include "ops/core/stores/hbm/hbm_store.h"
 #include "ops/core/table/eviction_candidates.h"
 #include "ops/core/table/table_locks.h"
@@ -60,6 +61,43 @@ int64_t CountComing(const TableState& state, const int64_t* ids, int64_t n, Exec
     if (!state.gate.WouldAdmit(key, counts ? occurrences.Get(HashKey(key)) : 1)) --num_coming;
   }
   return num_coming;
+}
+
+//   num_leaving  number of rows that the update would evict
+Status CheckRoomOf(TableState* state, const int64_t* ids, int64_t n, Executor* executor,
+                   int64_t* num_leaving) {
+  EvictionCandidates leaving;
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRoom(state, ids, n, executor, &leaving));
+  *num_leaving = static_cast<int64_t>(leaving.keys.size());
+  if (*num_leaving > 0) {
+    state->limit.found = {state->version, {ids, ids + n}, std::move(leaving)};
+  }
+  return Status::Ok();
+}
+
+// Calls check(table, ids, n, executor) for each table with its ids in host memory, except tables on
+// a GPU whose ids all have rows.
+template <typename Check>
+Status ForTablesWithNewIds(const std::vector<StepIds>& tables, Executor* executor,
+                           const Check& check) {
+  std::vector<std::vector<int64_t>> ids(tables.size());
+  const bool are_on_device = AreOnDevice(tables);
+  if (are_on_device) {
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().read_new_ids(tables, &ids));
+  }
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const std::vector<IdSpan>& lookups = tables[t].lookups;
+    IdSpan all = {ids[t].data(), static_cast<int64_t>(ids[t].size())};
+    if (are_on_device && all.n == 0) continue;
+    if (!are_on_device && lookups.size() == 1) {
+      all = lookups[0];
+    } else if (!are_on_device) {
+      for (const IdSpan& each : lookups) ids[t].insert(ids[t].end(), each.ids, each.ids + each.n);
+      all = {ids[t].data(), static_cast<int64_t>(ids[t].size())};
+    }
+    KERAS_SPARSE_RETURN_IF_ERROR(check(tables[t].table, all.ids, all.n, executor));
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -143,18 +181,7 @@ Status FindRoom(TableState* state, const int64_t* keys, int64_t n, Executor* exe
 Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor) {
   const WriteLocks locks({table});
   int64_t num_leaving = 0;
-  return CheckRoom(&locks[0], ids, n, executor, &num_leaving);
-}
-
-Status CheckRoom(TableState* state, const int64_t* ids, int64_t n, Executor* executor,
-                 int64_t* num_leaving) {
-  EvictionCandidates leaving;
-  KERAS_SPARSE_RETURN_IF_ERROR(FindRoom(state, ids, n, executor, &leaving));
-  *num_leaving = static_cast<int64_t>(leaving.keys.size());
-  if (*num_leaving > 0) {
-    state->limit.found = {state->version, {ids, ids + n}, std::move(leaving)};
-  }
-  return Status::Ok();
+  return CheckRoomOf(&locks[0], ids, n, executor, &num_leaving);
 }
 
 Status CheckUpdate(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor) {
@@ -163,12 +190,26 @@ Status CheckUpdate(EmbeddingTable* table, const int64_t* ids, int64_t n, Executo
   int64_t num_leaving = 0;
   KERAS_SPARSE_RETURN_IF_ERROR(CheckIds({{&state, ids, n}}, executor));
   KERAS_SPARSE_RETURN_IF_ERROR(state.BeginChange(executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckRoom(&state, ids, n, executor, &num_leaving));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckRoomOf(&state, ids, n, executor, &num_leaving));
   HbmStore* store = state.tiers.hbm_store();
   if (store == nullptr || store->is_static()) return Status::Ok();
   int64_t num_coming = CountComing(state, ids, n, executor);
   if (num_leaving > 0) num_coming -= NumLeavingGpu(state, state.limit.found.leaving);
   return num_coming > 0 ? store->Reserve(num_coming) : Status::Ok();
+}
+
+Status CheckRooms(const std::vector<StepIds>& tables, Executor* executor) {
+  return ForTablesWithNewIds(tables, executor, CheckRoom);
+}
+
+Status CheckUpdates(const std::vector<StepIds>& tables, Executor* executor) {
+  if (AreOnDevice(tables)) {  // of which some have no new ids
+    for (const StepIds& each : tables) {
+      const WriteLocks locks({each.table});
+      KERAS_SPARSE_RETURN_IF_ERROR(locks[0].BeginChange(executor));
+    }
+  }
+  return ForTablesWithNewIds(tables, executor, CheckUpdate);
 }
 
 }  // namespace keras_sparse

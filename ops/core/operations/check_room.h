@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
@@ -21,19 +22,33 @@ namespace keras_sparse {
 // that the table does not keep.
 Status SetRowLimit(EmbeddingTable* table, int64_t max_rows, std::unique_ptr<EvictionPolicy> policy);
 
-// Returns ResourceExhausted if an update with these ids would exceed the limit. Changes nothing.
-Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
-// As above, for a table that the caller has locked.
-//   num_leaving  number of rows that the update would evict
-Status CheckRoom(TableState* state, const int64_t* ids, int64_t n, Executor* executor,
-                 int64_t* num_leaving);
+// The ids of a lookup.
+struct IdSpan {
+  const int64_t* ids;  // (n) repeats allowed
+  int64_t n;
+};
+
+// The ids of all lookups of a table in a step, in the memory of the table.
+struct StepIds {
+  EmbeddingTable* table;
+  std::vector<IdSpan> lookups;
+};
+
+// Returns ResourceExhausted if an update with these ids would exceed the limit of a table. Changes
+// nothing.
+// REQUIRES: the tables are in one memory, as for CheckUpdates
+Status CheckRooms(const std::vector<StepIds>& tables, Executor* executor);
 
 // Checks one op of a step with several ops, so that no op changes a table if another op fails.
 // Returns the errors that ApplyGradients would return for these ids before it changes anything: an
 // id outside the table, no room within the row limit or the size of the first tier, or rows that an
 // earlier change could not demote. For a table in a GPU's memory, this reserves room for the new
-// rows, which the table keeps. Rows are unchanged.
-//   ids  (n) in host memory, repeats allowed
+// rows, which the table keeps. It waits for nothing if all rows are those that lookups have found.
+// Rows are unchanged.
+Status CheckUpdates(const std::vector<StepIds>& tables, Executor* executor);
+
+// As both, for one table, with ids in host memory.
+Status CheckRoom(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
 Status CheckUpdate(EmbeddingTable* table, const int64_t* ids, int64_t n, Executor* executor);
 
 // Returns how many of the rows to evict are in the memory of the table's GPU, where they free room.

@@ -274,6 +274,15 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
                     });
 }
 
+Status CheckLookups(const std::vector<const EmbeddingTable*>& tables) {
+  const ReadLocks locks(tables);
+  std::vector<const TableState*> on_device;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    if (IsOnDevice(*tables[i])) on_device.push_back(&locks[i]);
+  }
+  return on_device.empty() ? Status::Ok() : DeviceOperations::Get().check_lookups(on_device);
+}
+
 Status LookupRowsFromHost(const std::vector<LookupRequest>& requests, Executor* executor) {
   if (AreOnDevice(requests)) return DeviceOperations::Get().lookup_rows_from_host(requests);
   return LookupRows(requests, executor);

@@ -110,6 +110,15 @@ Status LowerTierReads::Read(const MissingIds& missing, const DeviceIds& ids, Dev
   return FindNumbers(keys, ids, device, found_.data());
 }
 
+void CountLookup(const TableState& state, int64_t num_ids, int64_t num_cold,
+                 const IdChecks& checks) {
+  ReadCounts counts;
+  counts.out_of_range = static_cast<int64_t>(checks.num_outside);
+  counts.hits = num_ids - counts.out_of_range - static_cast<int64_t>(checks.num_missing);
+  counts.lower_hits = num_cold;
+  state.counters.AddLookups(num_ids, counts);
+}
+
 template <typename Request>
 std::vector<DeviceIds> ListsOf(const std::vector<Request>& requests, const ReadLocks& locks) {
   std::vector<DeviceIds> lists;
@@ -124,9 +133,8 @@ class Reads {
  public:
   template <typename Request>
   Status Find(const std::vector<Request>& requests, const ReadLocks& locks, Device* device) {
-    ForgetKept(requests, locks);
     lists_ = ListsOf(requests, locks);
-    KERAS_SPARSE_RETURN_IF_ERROR(RowLookupResult::Find(lists_, device, &found_));
+    KERAS_SPARSE_RETURN_IF_ERROR(FindRows(requests, device));
     // Rows below the GPU's memory. Only these need the ids that are missing on the GPU.
     KERAS_SPARSE_RETURN_IF_ERROR(LowerTierReads::Read(found_, lists_, device, &cold_));
     moved_.resize(lists_.size());
@@ -154,40 +162,42 @@ class Reads {
     std::vector<IdChecks> checks;
     return found_.Check(&checks);
   }
-  // As Check, for lookups, which their tables count. Caches the row indices if a request asks for
-  // it.
+  // Caches the row indices of requests that ask for it. If all do, CheckLookups or the update reads
+  // the checks; else this waits for them.
   Status FinishLookups(const std::vector<LookupRequest>& requests) const {
-    std::vector<IdChecks> checks;
-    KERAS_SPARSE_RETURN_IF_ERROR(found_.Check(&checks));
-    for (size_t r = 0; r < requests.size(); ++r) {
-      CountLookups(r, checks[r]);
-      const LookupRequest& request = requests[r];
-      if (request.ids_owner == nullptr) continue;
-      found_.Keep(r, request.bags, checks[r], request.ids_owner);
+    const auto is_kept = [](const LookupRequest& each) { return each.ids_owner != nullptr; };
+    const bool waits = !std::all_of(requests.begin(), requests.end(), is_kept);
+    std::vector<IdChecks> checks(requests.size());
+    if (waits) KERAS_SPARSE_RETURN_IF_ERROR(found_.Check(&checks));
+    std::shared_ptr<const HostCopy> copy;
+    if (std::any_of(requests.begin(), requests.end(), is_kept)) {
+      KERAS_SPARSE_RETURN_IF_ERROR(found_.CopyChecks(&copy));
     }
-    return Status::Ok();
+    for (size_t r = 0; r < requests.size(); ++r) {
+      const int64_t num_cold = cold_[r].num_hits();
+      if (waits) CountLookup(*lists_[r].state, lists_[r].num_ids, num_cold, checks[r]);
+      if (!is_kept(requests[r])) continue;
+      CachedRowIndices kept;
+      kept.ids_owner = requests[r].ids_owner;
+      kept.checks = copy;
+      kept.num_cold = num_cold;
+      kept.is_checked = waits;
+      found_.Keep(r, requests[r].bags, std::move(kept));
+    }
+    return device_->CheckStarted();
   }
 
  private:
-  // Rows kept for the previous batch make room for this one.
-  static void ForgetKept(const std::vector<LookupRequest>& requests, const ReadLocks& locks) {
-    for (size_t r = 0; r < requests.size(); ++r) {
-      if (requests[r].ids_owner != nullptr) locks[r].tiers.hbm_store()->ForgetKept();
-    }
+  Status FindRows(const std::vector<LookupRequest>& /*requests*/, Device* device) {
+    device_ = device;
+    return RowLookupResult::Find(lists_, device, &found_);
   }
-  // The kept rows of this lookup are for the update that follows.
-  static void ForgetKept(const std::vector<WeightsGradientRequest>& /*requests*/,
-                         const ReadLocks& /*locks*/) {}
-
-  void CountLookups(size_t r, const IdChecks& checks) const {
-    const int64_t num_ids = lists_[r].num_ids;
-    ReadCounts counts;
-    counts.out_of_range = static_cast<int64_t>(checks.num_outside);
-    counts.hits = num_ids - counts.out_of_range - static_cast<int64_t>(checks.num_missing);
-    counts.lower_hits = cold_[r].num_hits();
-    lists_[r].state->counters.AddLookups(num_ids, counts);
+  // The lookup of these ids has found their rows.
+  Status FindRows(const std::vector<WeightsGradientRequest>& /*requests*/, Device* device) {
+    return RowLookupResult::FindUnlessKept(lists_, device, &found_);
   }
 
+  Device* device_ = nullptr;
   std::vector<DeviceIds> lists_;
   RowLookupResult found_;
   std::vector<LowerTierReads> cold_;
@@ -216,6 +226,26 @@ Status LookupRows(const std::vector<LookupRequest>& requests) {
     KERAS_SPARSE_RETURN_IF_ERROR(PoolRows(pooled, device));
     return reads.FinishLookups(requests);
   });
+}
+
+Status CheckLookups(const std::vector<const TableState*>& tables) {
+  Status status;
+  for (const TableState* state : tables) {
+    HbmStore* store = state->tiers.hbm_store();
+    for (const CachedRowIndices& each : store->TakeUnchecked()) {
+      const TableOptions& options = state->options;
+      IdChecks checks;
+      Status of_lookup = each.ReadChecks(options.storage.device.get(), &checks);
+      if (of_lookup.ok()) of_lookup = checks.ToStatus(options.name, options.owned_keys());
+      if (of_lookup.ok()) {
+        CountLookup(*state, each.num_ids, each.num_cold, checks);
+        continue;
+      }
+      store->ForgetKept();
+      if (status.ok()) status = of_lookup;
+    }
+  }
+  return status;
 }
 
 // Copies of requests' inputs in the device's memory.
@@ -331,6 +361,7 @@ const bool kRegistered = [] {
   DeviceOperations::Get().lookup_rows_from_host = LookupRowsFromHost;
   DeviceOperations::Get().lookup_rows_to_host = LookupRowsToHost;
   DeviceOperations::Get().lookup_weights_gradient = LookupWeightsGradient;
+  DeviceOperations::Get().check_lookups = CheckLookups;
   return true;
 }();
 

@@ -22,7 +22,8 @@ struct LookupRequest {
   int64_t* version = nullptr;       // if not null: returns the version of the table that was read
   uint32_t* num_updates = nullptr;  // if not null: returns the table's number of updates
   // If not null: the lookup caches the row indices for an update of the same ids. Holds references
-  // to `ids` and `row_splits` so that their buffers stay valid; nobody may write to them.
+  // to `ids` and `row_splits` so that their buffers stay valid; nobody may write to them. If all
+  // requests have it, a lookup on a GPU does not wait: see CheckLookups.
   std::shared_ptr<const void> ids_owner = nullptr;
 };
 
@@ -30,6 +31,11 @@ struct LookupRequest {
 // initial row. All requests share the executor's threads, in runs of equal work. Returns
 // InvalidArgument for an id outside a static table; `rows` are undefined then.
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
+
+// Returns the errors of ids and bags that lookups of these tables on a GPU have not returned, as
+// they did not wait for it. Waits for these lookups, and for no later work. The update of their ids
+// returns these errors as well, before it changes anything.
+Status CheckLookups(const std::vector<const EmbeddingTable*>& tables);
 
 // As LookupRows, with ids, bags and weights in host memory. The rows are written to the memory of
 // the tables, which must be the same for all, and can be read once this returns.

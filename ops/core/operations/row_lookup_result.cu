@@ -61,8 +61,7 @@ Status RowLookupResult::FindUnlessKept(const std::vector<DeviceIds>& lists, Devi
                                        RowLookupResult* found) {
   std::vector<CachedRowIndices> all;
   for (const DeviceIds& list : lists) {
-    CachedRowIndices kept = list.state->tiers.hbm_store()->cached_row_indices();
-    all.push_back(kept.AreOf(list.ids, list.num_ids) ? std::move(kept) : CachedRowIndices());
+    all.push_back(list.state->tiers.hbm_store()->cached_row_indices(list.ids, list.num_ids));
   }
   return Find(lists, std::move(all), device, found);
 }
@@ -123,12 +122,20 @@ Status RowLookupResult::CheckBagsUnlessKept(const std::vector<Bags>& bags) {
   return CheckBags(to_check, device_);
 }
 
-void RowLookupResult::Keep(size_t list, const Bags& bags, const IdChecks& checks,
-                           std::shared_ptr<const void> owner) const {
+Status RowLookupResult::CopyChecks(std::shared_ptr<const HostCopy>* checks) const {
+  return device_->CopyToHostLater(checks_.data(), checks_.bytes(), checks);
+}
+
+void RowLookupResult::Keep(size_t list, const Bags& bags, CachedRowIndices kept) const {
   const DeviceIds& of = lists_[list];
-  const int64_t* splits = bags.combiner == Combiner::kNone ? nullptr : bags.row_splits;
-  of.state->tiers.hbm_store()->Keep({of.ids, of.num_ids, splits, bags.num_bags, std::move(owner),
-                                     requests_[list].rows, rows_, checks});
+  kept.ids = of.ids;
+  kept.num_ids = of.num_ids;
+  kept.row_splits = bags.combiner == Combiner::kNone ? nullptr : bags.row_splits;
+  kept.num_bags = bags.num_bags;
+  kept.rows = requests_[list].rows;
+  kept.rows_owner = rows_;
+  kept.list = list;
+  of.state->tiers.hbm_store()->Keep(std::move(kept));
 }
 
 Status RowLookupResult::Check(std::vector<IdChecks>* checks) const {
@@ -136,11 +143,10 @@ Status RowLookupResult::Check(std::vector<IdChecks>* checks) const {
   if (has_to_wait_) KERAS_SPARSE_RETURN_IF_ERROR(checks_.Read(checks));
   for (size_t i = 0; i < lists_.size(); ++i) {
     IdChecks& seen = (*checks)[i];
-    if (IsKept(i)) {
-      seen.num_outside = kept_[i].checks.num_outside;
-      seen.num_missing = kept_[i].checks.num_missing;
-    }
     const TableOptions& options = lists_[i].state->options;
+    KERAS_SPARSE_RETURN_IF_ERROR(seen.ToStatus(options.name, options.owned_keys()));
+    if (!IsKept(i)) continue;
+    KERAS_SPARSE_RETURN_IF_ERROR(kept_[i].ReadChecks(device_, &seen));
     KERAS_SPARSE_RETURN_IF_ERROR(seen.ToStatus(options.name, options.owned_keys()));
   }
   return Status::Ok();
@@ -151,8 +157,9 @@ Status RowLookupResult::FindMissing(const std::vector<IdChecks>& checks,
   std::vector<FoundIds> lists;
   for (size_t i = 0; i < requests_.size(); ++i) {
     const FindRequest& request = requests_[i];
-    lists.push_back(
-        {request.ids, request.rows, request.num_ids, static_cast<int64_t>(checks[i].num_missing)});
+    const bool same_table = i > 0 && lists_[i].state == lists_[i - 1].state;
+    lists.push_back({request.ids, request.rows, request.num_ids,
+                     static_cast<int64_t>(checks[i].num_missing), same_table});
   }
   return MissingKeys::Find(lists, device_, missing);
 }

@@ -26,6 +26,14 @@ struct DeviceIds {
   int64_t num_ids;
 };
 
+// Copies the ids behind those that are there. Waits for the device.
+inline Status AppendIds(const DeviceIds& list, Device* device, std::vector<int64_t>* ids) {
+  const size_t before = ids->size();
+  ids->resize(before + static_cast<size_t>(list.num_ids));
+  return device->CopyToHost(list.ids, list.num_ids * static_cast<int64_t>(sizeof(int64_t)),
+                            ids->data() + before);
+}
+
 // An id without a row in the GPU's memory, and its position.
 struct MissingId {
   int64_t place;  // position among the ids of all lists searched
@@ -68,21 +76,22 @@ class RowLookupResult {
   // checked.
   Status CheckBagsUnlessKept(const std::vector<Bags>& bags);
 
+  // Enqueues a copy of what the kernels enqueued so far will find, for Keep.
+  Status CopyChecks(std::shared_ptr<const HostCopy>* checks) const;
   // Caches the row indices of `list` for the following update.
-  //   checks  returned by Check
-  //   owner   see CachedRowIndices
-  void Keep(size_t list, const Bags& bags, const IdChecks& checks,
-            std::shared_ptr<const void> owner) const;
+  //   kept  all but the ids, the bags' splits and the rows
+  void Keep(size_t list, const Bags& bags, CachedRowIndices kept) const;
 
   // Both refer to one of the lists.
   const HbmTable& table(size_t list) const { return requests_[list].table; }
   const uint32_t* rows(size_t list) const { return requests_[list].rows; }
 
-  // Returns what the kernels have found so far. Waits for the device, unless a lookup has checked
-  // everything. Returns the error of the first list that has one.
+  // Returns what the kernels have found so far. Waits for the device, or for the lookup alone if it
+  // has found everything. Returns the error of the first list that has one.
   Status Check(std::vector<IdChecks>* checks) const;
 
-  // Finds the ids of each list without a row, in the GPU's memory.
+  // Finds the ids of each table without a row, in the GPU's memory. Lists of one table follow each
+  // other.
   //   checks  returned by Check
   Status FindMissing(const std::vector<IdChecks>& checks, std::vector<MissingKeys>* missing) const;
   // Enqueues work on the device to collect the ids without a row of some of the lists.
@@ -96,7 +105,7 @@ class RowLookupResult {
   //   kept  one per list; without an owner if the rows must be found
   static Status Find(const std::vector<DeviceIds>& lists, std::vector<CachedRowIndices> kept,
                      Device* device, RowLookupResult* found);
-  bool IsKept(size_t list) const { return kept_[list].ids_owner != nullptr; }
+  bool IsKept(size_t list) const { return kept_[list].has_rows(); }
 
   Device* device_ = nullptr;
   std::vector<DeviceIds> lists_;

@@ -12,6 +12,12 @@
 namespace keras_sparse::cuda_impl {
 namespace {
 
+int64_t NumIds(const UpdateRequest& request) {
+  int64_t num_ids = 0;
+  for (const FoundGradient& each : request.gradients) num_ids += each.gradient.bags.num_ids;
+  return num_ids;
+}
+
 // Class of rule, dim and floats per lane.
 using Kind = std::tuple<std::type_index, int64_t, int>;
 struct Group {
@@ -22,16 +28,17 @@ struct Group {
 
   bool HasRoomFor(const UpdateRequest& request) const {
     return num_rows + request.table.records.num_rows < RowSegments::kMost &&
-           num_ids + request.gradient.bags.num_ids <= RowSegments::kMost;
+           num_ids + NumIds(request) <= RowSegments::kMost;
   }
 };
 
 Kind KindOf(const UpdateRequest& request) {
   const int64_t dim = request.table.dim;
-  const GradientRows grads = request.gradient.grads.Of(dim);
-  const RecordFormat format = RecordFormat::Of(request.rule->layout(), {});
-  const bool has_vectors =
-      format.HasVectors() && HasVectors(grads.data, grads.stride, dim, grads.type);
+  bool has_vectors = RecordFormat::Of(request.rule->layout(), {}).HasVectors();
+  for (const FoundGradient& each : request.gradients) {
+    const GradientRows& grads = each.gradient.grads;
+    has_vectors = has_vectors && HasVectors(grads.data, grads.stride, dim, grads.type);
+  }
   return {typeid(*request.rule), dim, has_vectors ? kMaxLaneFloats : 1};
 }
 
@@ -40,7 +47,9 @@ std::vector<Group> GroupsOf(const std::vector<UpdateRequest>& requests) {
   std::vector<Group> groups;
   std::map<Kind, size_t> last;
   for (UpdateRequest request : requests) {
-    request.gradient.grads = request.gradient.grads.Of(request.table.dim);
+    for (FoundGradient& each : request.gradients) {
+      each.gradient.grads = each.gradient.grads.Of(request.table.dim);
+    }
     const Kind kind = KindOf(request);
     const auto found = last.find(kind);
     if (found == last.end() || !groups[found->second].HasRoomFor(request)) {
@@ -49,7 +58,7 @@ std::vector<Group> GroupsOf(const std::vector<UpdateRequest>& requests) {
     }
     Group& group = groups[last[kind]];
     group.num_rows += request.table.records.num_rows;
-    group.num_ids += request.gradient.bags.num_ids;
+    group.num_ids += NumIds(request);
     group.requests.push_back(request);
   }
   return groups;
@@ -80,10 +89,14 @@ Status Prepare(const Group& group, const uint32_t* any_refused, Device* device,
   std::vector<SegmentRequest> segments;
   for (const UpdateRequest& each : group.requests) {
     const RecordFormat format = RecordFormat::Of(each.rule->layout(), each.rounding);
-    tables.push_back({each.table.records, WordsOf(each), {}, format});
-    KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device, &tables.back().history));
-    segments.push_back({each.gradient, each.found, each.table.records.num_rows});
-    prepared->launch.rules.push_back(each.rule);
+    UpdateTable table = {each.table.records, WordsOf(each), {}, format};
+    KERAS_SPARSE_RETURN_IF_ERROR(each.history->Follow(*each.rule, device, &table.history));
+    for (size_t i = 0; i < each.gradients.size(); ++i) {
+      const FoundGradient& of_lookup = each.gradients[i];
+      segments.push_back({of_lookup.gradient, of_lookup.found, each.table.records.num_rows, i > 0});
+      tables.push_back(table);
+      prepared->launch.rules.push_back(each.rule);
+    }
   }
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<UpdateTable>::Copy(device, tables, &prepared->tables));
   KERAS_SPARSE_RETURN_IF_ERROR(RowSegments::Make(segments, device, &prepared->segments));

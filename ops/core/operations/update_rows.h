@@ -15,13 +15,18 @@
 
 namespace keras_sparse::cuda_impl {
 
+// The gradient of a lookup, all of it in the GPU's memory.
+struct FoundGradient {
+  OutputGradient gradient;
+  const uint32_t* found;  // (gradient.bags.num_ids) the row of each id, as FindRows returns it
+};
+
 struct UpdateRequest {
   HbmTable table;
-  const UpdateRule* rule;    // its step has begun
-  HistoryOnDevice* history;  // of the rule; brought up to date with the rule
-  uint32_t clock;            // of the table, in this step
-  OutputGradient gradient;   // all of it in the GPU's memory
-  const uint32_t* found;     // (gradient.bags.num_ids) the row of each id, as FindRows returns it
+  const UpdateRule* rule;                // its step has begun
+  HistoryOnDevice* history;              // of the rule; brought up to date with the rule
+  uint32_t clock;                        // of the table, in this step
+  std::vector<FoundGradient> gradients;  // of the table's lookups: see ApplyRequest
   DeviceRounding rounding = {};
 };
 

@@ -44,7 +44,7 @@ struct UpdateTable {
 
 // An update of tables whose rules have the same class, and whose rows have the same dim.
 struct UpdateLaunch {
-  std::vector<const UpdateRule*> rules;  // of each table; its step has begun
+  std::vector<const UpdateRule*> rules;  // of each request of the segments; its step has begun
   const UpdateTable* tables;             // of each request of the segments, on the device
   SegmentsView segments;
   int64_t num_ids;

@@ -1,4 +1,6 @@
-// KerasSparseApply: makes one optimizer step on the rows of a batch, for all tables at once.
+// KerasSparseApply: makes one optimizer step on the rows of a batch, for all tables at once. A
+// table that comes several times, one after the other, has the gradients of several lookups, and
+// the `numbers` of the first.
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -52,11 +54,12 @@ class ApplyOp : public tf::OpKernel {
     const auto rows = numbers->matrix<float>();
     std::vector<ApplyRequest> requests;
     for (size_t t = 0; t < tables.size(); ++t) {
-      const float* of_table = rows.data() + static_cast<int64_t>(t) * rows.dimension(1);
-      requests.push_back({tables[t],
-                          gradients[t],
-                          rule_generations_[t],
-                          {of_table, of_table + rows.dimension(1)}});
+      if (requests.empty() || requests.back().table != tables[t]) {
+        const float* of_table = rows.data() + static_cast<int64_t>(t) * rows.dimension(1);
+        requests.push_back(
+            {tables[t], {}, rule_generations_[t], {of_table, of_table + rows.dimension(1)}});
+      }
+      requests.back().gradients.push_back(gradients[t]);
     }
     TfExecutor executor(ctx);
     OP_REQUIRES_OK(ctx, ToTf(ApplyGradients(requests, &executor)));

@@ -1,14 +1,27 @@
 // Ops that reject a step before it is made.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ops/core/operations/check_room.h"
+#include "ops/core/operations/lookup.h"
 #include "ops/tf/binding/kernel.h"
 #include "ops/tf/binding/tf_executor.h"
 #include "tensorflow/core/platform/tstring.h"
 
 namespace keras_sparse {
+
+// A table that comes several times, one after the other, has had several lookups.
+static std::vector<StepIds> StepIdsOf(const TableList& tables, const tf::OpInputList& ids) {
+  std::vector<StepIds> all;
+  for (int i = 0; i < ids.size(); ++i) {
+    EmbeddingTable* table = tables[static_cast<size_t>(i)];
+    if (all.empty() || all.back().table != table) all.push_back({table, {}});
+    all.back().lookups.push_back({ids[i].flat<int64_t>().data(), ids[i].NumElements()});
+  }
+  return all;
+}
 
 // KerasSparseCheckRoom and KerasSparseRefuseStep: check whether a step would exceed a table's row
 // limit, on one rank and on all ranks.
@@ -28,19 +41,14 @@ static absl::Status ComputeCheckRoom(tf::OpKernelContext* ctx, const TableList& 
   tf::Tensor* refusal = nullptr;
   TF_RETURN_IF_ERROR(ctx->allocate_output(0, {}, &refusal));
   TfExecutor executor(ctx);
-  for (int i = 0; i < ids.size(); ++i) {
-    EmbeddingTable* table = tables[static_cast<size_t>(i)];
-    const Status status =
-        CheckRoom(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor);
-    if (status.ok()) continue;
-    refusal->scalar<tf::tstring>()() = status.message();
-    return absl::OkStatus();
-  }
+  const Status status = CheckRooms(StepIdsOf(tables, ids), &executor);
+  if (status.code() != StatusCode::kResourceExhausted) return ToTf(status);
+  refusal->scalar<tf::tstring>()() = status.message();
   return absl::OkStatus();
 }
 
 const RegisterOnCpuAndGpu<TablesOp<ComputeCheckRoom>> kCheckRoom("KerasSparseCheckRoom",
-                                                                 {"handles", "ids", "refusal"});
+                                                                 {"handles", "refusal"});
 
 REGISTER_OP("KerasSparseRefuseStep")
     .Input("refusal: string")
@@ -77,15 +85,38 @@ static absl::Status ComputeCheckUpdate(tf::OpKernelContext* ctx, const TableList
   tf::OpInputList ids;
   TF_RETURN_IF_ERROR(ctx->input_list("ids", &ids));
   TfExecutor executor(ctx);
-  for (int i = 0; i < ids.size(); ++i) {
-    EmbeddingTable* table = tables[static_cast<size_t>(i)];
-    TF_RETURN_IF_ERROR(
-        ToTf(CheckUpdate(table, ids[i].flat<int64_t>().data(), ids[i].NumElements(), &executor)));
-  }
-  return absl::OkStatus();
+  return ToTf(CheckUpdates(StepIdsOf(tables, ids), &executor));
 }
 
 const RegisterOnCpuAndGpu<TablesOp<ComputeCheckUpdate>> kCheckUpdate("KerasSparseCheckUpdate",
-                                                                     {"handles", "ids"});
+                                                                     {"handles"});
+
+// KerasSparseCheckLookups: returns the errors of the ids of lookups on a GPU, for which these have
+// not waited. The op waits in a thread of its own, while others queue the rest of the step.
+REGISTER_OP("KerasSparseCheckLookups")
+    .Attr("N: int >= 1")
+    .Input("handles: N * resource")
+    // Of the lookup that comes before.
+    .Input("versions: int64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs);
+
+class CheckLookupsOp : public tf::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  bool IsExpensive() override { return true; }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    TableList tables;
+    OP_REQUIRES_OK(ctx, tables.Read(ctx));
+    std::vector<const EmbeddingTable*> all;
+    for (size_t i = 0; i < tables.size(); ++i) all.push_back(tables[i]);
+    OP_REQUIRES_OK(ctx, ToTf(CheckLookups(all)));
+  }
+};
+
+const RegisterOnCpuAndGpu<CheckLookupsOp> kCheckLookups("KerasSparseCheckLookups",
+                                                        {"handles", "versions"});
 
 }  // namespace keras_sparse

@@ -97,7 +97,7 @@ std::vector<uint32_t> DynamicHbmStore::FreedFor(int64_t n) const {
 }
 
 Status DynamicHbmStore::InsertRows(const int64_t* keys, const uint32_t* rows, int64_t n) {
-  kept_ = {};
+  Forget(kept_.size());
   keys_.Scatter(rows, n, reinterpret_cast<const char*>(keys));
   if (uses_ != nullptr) uses_->Start(rows, n);
   return index_.Insert(keys, rows, n);
@@ -190,7 +190,7 @@ Status DynamicHbmStore::Erase(const int64_t* keys, int64_t n) {
 }
 
 Status DynamicHbmStore::EraseDistinct(const std::vector<int64_t>& keys) {
-  if (!keys.empty()) kept_ = {};
+  if (!keys.empty()) Forget(kept_.size());
   std::vector<uint32_t> rows(keys.size());
   KERAS_SPARSE_RETURN_IF_ERROR(
       transfer_->Erase(keys.data(), static_cast<int64_t>(keys.size()), rows.data(), &index_));
@@ -203,7 +203,7 @@ Status DynamicHbmStore::EraseDistinct(const std::vector<int64_t>& keys) {
 
 Status DynamicHbmStore::Clear() {
   const MutexLock lock(mutex_);
-  kept_ = {};
+  Forget(kept_.size());
   index_.Clear();
   records_ = HbmRecords(device_, record_bytes_, MostRows(record_bytes_));
   keys_ = HbmRecords(device_, sizeof(int64_t), kMostHbmRows);

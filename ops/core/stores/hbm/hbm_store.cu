@@ -82,7 +82,7 @@ RecordsView HbmStore::records_view() const {
 
 int64_t HbmStore::bytes() const {
   const SharedLock lock(mutex_);
-  return records_.bytes() + changes_.bytes() + IndexBytes() + kept_.bytes() +
+  return records_.bytes() + changes_.bytes() + IndexBytes() + KeptBytes() +
          transfer_->device_bytes();
 }
 
@@ -193,12 +193,52 @@ void HbmStore::Use(const uint32_t* rows, int64_t n) {
 void HbmStore::Keep(CachedRowIndices rows) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
-  std::swap(kept_, rows);  // the old rows are freed without the lock
+  // The lists of a lookup share their memory.
+  const void* lookup = rows.rows_owner.get();
+  int64_t num_lookups = 1;
+  size_t first = kept_.size();
+  for (; first > 0; --first) {
+    const void* before = kept_[first - 1].rows_owner.get();
+    if (before != lookup && ++num_lookups > kMostKeptLookups) break;
+    lookup = before;
+  }
+  Forget(first);
+  kept_.push_back(std::move(rows));
 }
 
-CachedRowIndices HbmStore::cached_row_indices() const {
+void HbmStore::ForgetKept() {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  Forget(kept_.size());
+}
+
+void HbmStore::Forget(size_t end) {
+  const auto rest = kept_.begin() + static_cast<int64_t>(end);
+  std::for_each(kept_.begin(), rest, [](CachedRowIndices& each) { each.DropRows(); });
+  kept_.erase(std::remove_if(kept_.begin(), rest,
+                             [](const CachedRowIndices& each) { return each.is_checked; }),
+              rest);
+}
+
+CachedRowIndices HbmStore::cached_row_indices(const int64_t* ids, int64_t num_ids) const {
   const SharedLock lock(mutex_);
-  return kept_;
+  for (const CachedRowIndices& each : kept_) {
+    if (each.AreOf(ids, num_ids)) return each;
+  }
+  return {};
+}
+
+std::vector<CachedRowIndices> HbmStore::TakeUnchecked() {
+  const DeviceScope scope(*device_);
+  const MutexLock lock(mutex_);
+  std::vector<CachedRowIndices> unchecked;
+  for (CachedRowIndices& each : kept_) {
+    if (!std::exchange(each.is_checked, true)) unchecked.push_back(each);
+  }
+  kept_.erase(std::remove_if(kept_.begin(), kept_.end(),
+                             [](const CachedRowIndices& each) { return !each.has_rows(); }),
+              kept_.end());
+  return unchecked;
 }
 
 Status HbmStore::TrackChanges() {

@@ -88,11 +88,15 @@ class HbmStore : public RowStore {
   // REQUIRES: the keys are distinct and have no rows
   virtual Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) = 0;
 
-  // Caches the row indices of a lookup. They are dropped when a row is created or erased, when the
-  // next lookup caches its own, or when the update has used them.
+  // Caches the row indices of a lookup. They are dropped when a row is created or erased, or when
+  // an update has been made: it may use those of several lookups. Those of the earliest lookup are
+  // dropped if kMostKeptLookups keep theirs. Checks that nobody has read stay.
   void Keep(CachedRowIndices rows);
-  void ForgetKept() { Keep({}); }
-  CachedRowIndices cached_row_indices() const;
+  void ForgetKept();
+  // Returns those of these ids; without an owner if there are none.
+  CachedRowIndices cached_row_indices(const int64_t* ids, int64_t num_ids) const;
+  // Returns all that nobody has checked, and counts them as checked.
+  std::vector<CachedRowIndices> TakeUnchecked();
 
   // A store over lower tiers tracks which rows are the coldest. As in CacheStrategy, all rows of an
   // update are used at the same time.
@@ -122,6 +126,8 @@ class HbmStore : public RowStore {
                              std::vector<char>* records, int64_t* next) const;
 
  protected:
+  static constexpr int64_t kMostKeptLookups = 4;
+
   HbmStore(Device* device, int64_t record_bytes)
       : device_(device), record_bytes_(record_bytes), changes_(device) {}
 
@@ -147,6 +153,14 @@ class HbmStore : public RowStore {
   virtual int64_t IndexBytes() const REQUIRES_SHARED(mutex_) { return 0; }
   virtual int64_t IndexMemoryBytes() const REQUIRES_SHARED(mutex_) { return 0; }
 
+  // Drops the row indices of the first lists up to `end`.
+  void Forget(size_t end) REQUIRES(mutex_);
+  int64_t KeptBytes() const REQUIRES_SHARED(mutex_) {
+    int64_t bytes = 0;
+    for (const CachedRowIndices& each : kept_) bytes += each.bytes();
+    return bytes;
+  }
+
   // Appends the keys and records of used rows.
   Status AppendRows(const std::vector<uint32_t>& rows, std::vector<int64_t>* keys,
                     std::vector<char>* records) const REQUIRES_SHARED(mutex_);
@@ -163,7 +177,7 @@ class HbmStore : public RowStore {
   mutable SharedMutex mutex_;
   HbmRecords records_ GUARDED_BY(mutex_);
   HbmChanges changes_ GUARDED_BY(mutex_);
-  CachedRowIndices kept_ GUARDED_BY(mutex_);
+  std::vector<CachedRowIndices> kept_ GUARDED_BY(mutex_);
 };
 
 }  // namespace keras_sparse

@@ -106,6 +106,7 @@ inline Status LookupOnDevice(EmbeddingTable* table, const std::vector<int64_t>& 
   LookupRequest request = {table, copied->ids, bags_there, output.data()};
   request.ids_owner = copied;
   KERAS_SPARSE_RETURN_IF_ERROR(LookupRows({request}, executor));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckLookups({table}));
   return output.Read(rows);
 }
 
@@ -116,16 +117,17 @@ inline Status ApplyOnDevice(const std::vector<ApplyRequest>& host_requests, Exec
   std::vector<std::shared_ptr<const LastLookups::Copied>> held;
   for (ApplyRequest& request : requests) {
     copies.emplace_back(*request.table);
-    OutputGradient& gradient = request.gradient;
-    const auto looked_up =
-        LastLookups::Get(request.table, LastLookups::Lists::Of(gradient.ids, gradient.bags));
-    held.push_back(looked_up);
-    gradient.ids = looked_up != nullptr ? looked_up->ids
-                                        : copies.back().Of(gradient.ids, gradient.bags.num_ids);
-    const auto* grads = static_cast<const float*>(gradient.grads.data);
-    gradient.grads.data = copies.back().Of(grads, gradient.bags.num_bags * gradient.dim);
-    gradient.bags = copies.back().Of(gradient.bags);
-    if (looked_up != nullptr) gradient.bags.row_splits = looked_up->row_splits;
+    for (OutputGradient& gradient : request.gradients) {
+      const auto looked_up =
+          LastLookups::Get(request.table, LastLookups::Lists::Of(gradient.ids, gradient.bags));
+      held.push_back(looked_up);
+      gradient.ids = looked_up != nullptr ? looked_up->ids
+                                          : copies.back().Of(gradient.ids, gradient.bags.num_ids);
+      const auto* grads = static_cast<const float*>(gradient.grads.data);
+      gradient.grads.data = copies.back().Of(grads, gradient.bags.num_bags * gradient.dim);
+      gradient.bags = copies.back().Of(gradient.bags);
+      if (looked_up != nullptr) gradient.bags.row_splits = looked_up->row_splits;
+    }
   }
   return ApplyGradients(requests, executor);
 }

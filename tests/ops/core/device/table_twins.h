@@ -37,7 +37,7 @@ class TableTwins {
     found_ =
         std::make_unique<RowsOnDevice>(device_, on_device_.view(), lists_->ids(), bags.num_ids);
     cpu_ = {table_.get(),
-            {ids.data(), bags, GradientRows(host_grads_.data(), stride, type), dim},
+            {{ids.data(), bags, GradientRows(host_grads_.data(), stride, type), dim}},
             RuleGenerationOf(*table_),
             numbers};
     rounding_.step = static_cast<uint64_t>(rule_->step());
@@ -45,14 +45,13 @@ class TableTwins {
     ++num_steps_;
   }
   cuda_impl::UpdateRequest Request() {
-    const GradientRows grads(device_grads_.data(), cpu_.gradient.grads.stride,
-                             cpu_.gradient.grads.type);
+    const GradientRows grads(device_grads_.data(), cpu_.gradients[0].grads.stride,
+                             cpu_.gradients[0].grads.type);
     return {on_device_.view(),
             rule_.get(),
             &history_,
             num_steps_,
-            {lists_->ids(), lists_->bags(), grads, table_->dim()},
-            found_->rows(),
+            {{{lists_->ids(), lists_->bags(), grads, table_->dim()}, found_->rows()}},
             {rounding_}};
   }
   // Whether the table refuses an id of the gradient.

@@ -1,5 +1,7 @@
 #include "ops/core/operations/apply.h"
 
+#include <list>
+
 #include "ops/core/gradients/gradient_merger.h"
 #include "tests/ops/core/support/reference.h"
 #include "tests/ops/core/support/table_testing.h"
@@ -67,6 +69,65 @@ TEST(ApplyGradients, UpdatesManyTablesOfManyWidthsInOneStep) {
     for (const auto& [id, sum] : ReferenceMerge(ids[t], NoBags(ids[t]), grads[t], dim)) {
       const float expected = InitialRow(options, id).back() - static_cast<float>(sum.back());
       ASSERT_NEAR(Lookup(tables[t].get(), {id}).back(), expected, 1e-4);
+    }
+  }
+}
+
+// As those of one lookup with the bags of all, one after the other, and the factors of their ids as
+// weights.
+TEST(ApplyGradients, AddsTheGradientsOfSeveralLookupsInTheirOrder) {
+  constexpr int64_t kDim = 5;
+  const std::vector<int64_t> splits = RandomSplits(6, 4, 3);
+  const auto num_ids = splits.back();
+  const std::vector<float> weights = RandomFloats(num_ids, 4);
+  const std::vector<int64_t> plain_splits = Range(0, num_ids + 1);
+  Bags weighted = BagsOf(Combiner::kSqrtN, splits);
+  weighted.weights = weights.data();
+  const std::vector<Bags> lookups = {BagsOf(Combiner::kMean, splits),
+                                     {Combiner::kNone, num_ids, num_ids},
+                                     BagsOf(Combiner::kSum, splits),
+                                     weighted};
+  for (const FloatType type : {FloatType::kFloat32, FloatType::kBFloat16}) {
+    for (const bool is_dynamic : {false, true}) {
+      const TableOptions options = is_dynamic ? Dynamic(kDim) : Options(30, kDim);
+      const auto table = OpenWithRule(options, AdagradRule(0.1));
+      const auto reference = OpenWithRule(options, AdagradRule(0.1));
+      ApplyRequest request = {table.get(), {}, RuleGenerationOf(*table), {0.1f}};
+      std::list<std::vector<int64_t>> ids;
+      std::list<std::vector<char>> grads;
+      std::vector<int64_t> all_ids;
+      std::vector<int64_t> all_splits = {0};
+      std::vector<float> all_weights;
+      std::vector<float> all_grads;
+      for (size_t i = 0; i < lookups.size(); ++i) {
+        const Bags& bags = lookups[i];
+        const std::vector<float> values = RandomFloats(bags.num_bags * kDim, 10 + i);
+        ids.push_back(RandomIds(num_ids, 0, 29, i));
+        grads.push_back(Placed(type, values, kDim, 0, kDim + 2));
+        request.gradients.push_back(
+            {ids.back().data(), bags, GradientRows(grads.back().data(), kDim + 2, type), kDim});
+        RowsAsFloats rows(request.gradients.back().grads, kDim);
+        for (int64_t b = 0; b < bags.num_bags; ++b) {
+          all_grads.insert(all_grads.end(), rows.Row(b), rows.Row(b) + kDim);
+          const int64_t begin = bags.row_splits == nullptr ? b : bags.row_splits[b];
+          const int64_t end = bags.row_splits == nullptr ? b + 1 : bags.row_splits[b + 1];
+          for (int64_t at = begin; at < end; ++at) {
+            const float weight = bags.weights == nullptr ? 1 : bags.weights[at];
+            all_weights.push_back(bags.Scale(b) * weight);
+          }
+          all_splits.push_back(all_splits.back() + end - begin);
+        }
+        all_ids.insert(all_ids.end(), ids.back().begin(), ids.back().end());
+      }
+      Bags all_bags = BagsOf(Combiner::kSum, all_splits);
+      all_bags.weights = all_weights.data();
+      ASSERT_TRUE(IsOk(ApplyGradients({request}, Inline())));
+      ASSERT_TRUE(IsOk(ApplyGradients(
+          {Request(reference.get(), all_ids, all_bags, all_grads, {0.1f})}, Inline())));
+      EXPECT_EQ(ExportAll(*table), ExportAll(*reference));
+      request.gradients[1].grads.type = FloatType::kFloat16;
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "must have one width and dtype",
+                            ApplyGradients({request}, Inline())));
     }
   }
 }

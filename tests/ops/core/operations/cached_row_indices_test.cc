@@ -186,39 +186,57 @@ TEST(CachedRowIndices, AreForgottenWhereRowsComeOrGo) {
 }
 
 TEST(CachedRowIndices, AreLetGoWithTheirStep) {
+  constexpr size_t kMostKept = 4;  // lookups without an update
   for (const TableOptions& options : BothKinds()) {
     Twins tables(options);
     const std::vector<int64_t> ids = {1, 2, 3};
     tables.Update(ids, 1);
-    std::weak_ptr<BagsOnDevice> last;
+    std::vector<std::weak_ptr<BagsOnDevice>> made;
     const auto look_up = [&] {
       const auto lists = std::make_shared<BagsOnDevice>(DeviceOf(tables), ids, NoBags(ids));
       ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), lists)));
-      last = lists;
+      made.push_back(lists);
     };
-    look_up();
-    EXPECT_FALSE(last.expired());
-    const std::weak_ptr<BagsOnDevice> first = last;
-    look_up();
-    EXPECT_TRUE(first.expired());
+    while (made.size() <= kMostKept) look_up();
+    EXPECT_TRUE(made[0].expired());
+    EXPECT_FALSE(made[1].expired());
     tables.Update({5}, 2);
-    EXPECT_TRUE(last.expired());
+    for (const auto& each : made) EXPECT_TRUE(each.expired());
     look_up();
     tables.Update(ids, 3);
-    EXPECT_TRUE(last.expired());
+    EXPECT_TRUE(made.back().expired());
     look_up();
     tables = Twins(options);
-    EXPECT_TRUE(last.expired());
+    EXPECT_TRUE(made.back().expired());
   }
 }
 
-TEST(CachedRowIndices, AreNotThoseOfALookupThatWasRefused) {
-  const Twins tables(Options(kRows, kDim));
+// The lookup has not waited to learn of the id. Whatever comes next says it, once.
+TEST(CachedRowIndices, SayWhatTheirLookupRefuses) {
   const std::vector<int64_t> ids = {1, kRows, 3};
-  const auto lists = std::make_shared<BagsOnDevice>(DeviceOf(tables), ids, NoBags(ids));
-  EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 90",
-                        LookUpAndKeep(tables.on_gpu(), lists)));
-  EXPECT_EQ(lists.use_count(), 1);
+  for (const bool has_check : {true, false}) {
+    for (const bool loses_rows : {true, false}) {
+      const Twins tables(Options(kRows, kDim));
+      const auto before = ExportAll(*tables.on_gpu());
+      const auto lists = std::make_shared<BagsOnDevice>(DeviceOf(tables), ids, NoBags(ids));
+      ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), lists)));
+      if (loses_rows) {
+        for (const int64_t id : {5, 6, 7, 8}) {
+          const auto others = std::make_shared<BagsOnDevice>(DeviceOf(tables), Range(id, id + 1),
+                                                             NoBags(Range(id, id + 1)));
+          ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), others)));
+        }
+      }
+      const auto say = [&] {
+        if (has_check) return CheckLookups({tables.on_gpu()});
+        return Apply(tables.on_gpu(), {0.1f}, {2}, RandomFloats(kDim, 1));
+      };
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 90", say()));
+      EXPECT_EQ(lists.use_count(), 1);
+      EXPECT_EQ(ExportAll(*tables.on_gpu()), before);
+      EXPECT_TRUE(IsOk(say()));
+    }
+  }
 }
 
 // The ids of a lookup do not say that other splits are sound.
@@ -236,10 +254,10 @@ TEST(CachedRowIndices, HaveBagsOfTheirOwn) {
       ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), lists)));
       ApplyRequest request =
           Request(tables.on_gpu(), ids, BagsOf(Combiner::kSum, falling), grads, {0.1f});
-      request.gradient.ids = lists->ids();
+      request.gradients[0].ids = lists->ids();
       DeviceCopies copies(*tables.on_gpu());
-      request.gradient.bags = copies.Of(request.gradient.bags);
-      request.gradient.grads.data = copies.Of(grads.data(), 3 * kDim);
+      request.gradients[0].bags = copies.Of(request.gradients[0].bags);
+      request.gradients[0].grads.data = copies.Of(grads.data(), 3 * kDim);
       EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "does not, at row_splits[1]",
                             ApplyGradients({request}, Inline())));
       EXPECT_EQ(ExportAll(*tables.on_gpu()), before);

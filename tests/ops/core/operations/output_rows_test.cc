@@ -97,7 +97,7 @@ void ExpectSameOf(const OutputGradient& one, const OutputGradient& other,
   std::vector<std::vector<float>> updated;
   for (const OutputGradient& gradient : {one, other}) {
     const auto table = OpenWithRule(Dynamic(one.dim), SgdRule());
-    const ApplyRequest request{table.get(), gradient, RuleGenerationOf(*table), numbers};
+    const ApplyRequest request{table.get(), {gradient}, RuleGenerationOf(*table), numbers};
     ASSERT_TRUE(IsOk(ApplyGradients({request}, &executor)));
     updated.push_back(Lookup(table.get(), ids));
   }

@@ -143,7 +143,8 @@ inline ApplyRequest Request(EmbeddingTable* table, const std::vector<int64_t>& i
                             const Bags& bags, const std::vector<float>& grads,
                             const std::vector<float>& numbers = {1}) {
   EXPECT_EQ(bags.num_bags * table->dim(), static_cast<int64_t>(grads.size()));
-  return {table, {ids.data(), bags, grads.data(), table->dim()}, RuleGenerationOf(*table), numbers};
+  return {
+      table, {{ids.data(), bags, grads.data(), table->dim()}}, RuleGenerationOf(*table), numbers};
 }
 
 // One step.
