@@ -283,8 +283,8 @@ class Bench {
                                         rule,
                                         history,
                                         num_steps,
-                                        {ids.ids.data(), ids.None(), grads, dim},
-                                        found.rows(0)}},
+                                        {{{ids.ids.data(), ids.None(), grads, dim},
+                                          found.rows(0)}}}},
                                       found.any_refused(), device_.get()));
           rule->FinishStep();
         }));

@@ -235,14 +235,17 @@ Status CheckLookups(const std::vector<const TableState*>& tables) {
     for (const CachedRowIndices& each : store->TakeUnchecked()) {
       const TableOptions& options = state->options;
       IdChecks checks;
-      Status of_lookup = each.ReadChecks(options.storage.device.get(), &checks);
-      if (of_lookup.ok()) of_lookup = checks.ToStatus(options.name, options.owned_keys());
+      const Status read = each.ReadChecks(options.storage.device.get(), &checks);
+      const Status of_lookup =
+          read.ok() ? checks.ToStatus(options.name, options.owned_keys()) : read;
       if (of_lookup.ok()) {
         CountLookup(*state, each.num_ids, each.num_cold, checks);
         continue;
       }
       store->ForgetKept();
-      if (status.ok()) status = of_lookup;
+      if (status.ok()) {
+        status = of_lookup;
+      }
     }
   }
   return status;
