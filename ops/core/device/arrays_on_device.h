@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,28 +13,42 @@
 namespace keras_sparse {
 
 // The device's arrays live as long as this object.
-template <typename T>
 class ArraysOnDevice {
  public:
   // Adds the current content of an array. Copy then sets `*array` to the array's place on the
   // device; a null array stays null.
-  //   *array  (n)    must stay valid until Copy, as must `array`
+  //   *array  (n)    `array` must stay valid until Copy
+  template <typename T>
   void Add(const T** array, int64_t n) {
-    if (*array == nullptr) return;
-    places_.emplace_back(array, values_.size());
-    values_.insert(values_.end(), *array, *array + n);
+    if (*array != nullptr) Add(*array, n, array);
+  }
+  // As above, for an array with another place in host memory.
+  template <typename T>
+  void Add(const std::vector<T>& from, const T** array) {
+    Add(from.data(), static_cast<int64_t>(from.size()), array);
   }
 
   Status Copy(Device* device) {
-    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<T>::Copy(device, values_, &copies_));
+    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<char>::Copy(device, bytes_, &copies_));
     for (const auto& [array, place] : places_) *array = copies_.data() + place;
     return Status::Ok();
   }
 
  private:
-  std::vector<std::pair<const T**, size_t>> places_;
-  std::vector<T> values_;
-  DeviceArray<T> copies_;
+  static constexpr size_t kAlignment = 16;
+
+  template <typename T>
+  void Add(const T* from, int64_t n, const T** array) {
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= kAlignment, "bytes move");
+    const auto* bytes = reinterpret_cast<const char*>(from);
+    bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
+    places_.emplace_back(reinterpret_cast<const void**>(array), bytes_.size());
+    bytes_.insert(bytes_.end(), bytes, bytes + n * static_cast<int64_t>(sizeof(T)));
+  }
+
+  std::vector<std::pair<const void**, size_t>> places_;
+  std::vector<char> bytes_;
+  DeviceArray<char> copies_;
 };
 
 }  // namespace keras_sparse

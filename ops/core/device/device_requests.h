@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/core/device/device_array.h"
+#include "ops/core/device/arrays_on_device.h"
 #include "ops/core/device/device_code.h"
 
 namespace keras_sparse::cuda_impl {
@@ -48,7 +48,7 @@ struct Requests {
   Parts parts;
 };
 
-// Copies of both in the device's memory, until the work on them is enqueued.
+// A copy of both in the device's memory, until the work on them is enqueued.
 template <typename Request>
 class RequestsOnDevice {
  public:
@@ -58,19 +58,19 @@ class RequestsOnDevice {
     std::vector<int64_t> firsts = {0};
     for (const int64_t size : sizes) firsts.push_back(firsts.back() + size);
     to->size_ = firsts.back();
-    KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<Request>::Copy(device, requests, &to->requests_));
-    return DeviceArray<int64_t>::Copy(device, firsts, &to->firsts_);
+    to->view_.parts.num_parts = static_cast<int>(requests.size());
+    to->arrays_.Add(requests, &to->view_.requests);
+    to->arrays_.Add(firsts, &to->view_.parts.firsts);
+    return to->arrays_.Copy(device);
   }
 
   // Size of all parts.
   int64_t size() const { return size_; }
-  Requests<Request> view() const {
-    return {requests_.data(), {firsts_.data(), static_cast<int>(requests_.size())}};
-  }
+  Requests<Request> view() const { return view_; }
 
  private:
-  DeviceArray<Request> requests_;
-  DeviceArray<int64_t> firsts_;
+  ArraysOnDevice arrays_;
+  Requests<Request> view_ = {};
   int64_t size_ = 0;
 };
 

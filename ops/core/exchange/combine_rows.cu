@@ -115,7 +115,7 @@ Status CombineWeightsGradient(const ExchangeLayout& layout,
   ResponsesOnDevice replies;
   KERAS_SPARSE_RETURN_IF_ERROR(on_device.Copy(inputs, device));
   KERAS_SPARSE_RETURN_IF_ERROR(ResponsesOnDevice::Copy(columns, device, &replies));
-  ArraysOnDevice<ResponseView> views;
+  ArraysOnDevice views;
   std::vector<ReplyWeights> requests;
   std::vector<int64_t> num_bags;
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -16,14 +16,12 @@ class InputsOnDevice {
     inputs_ = inputs;
     for (CombinedInput& each : inputs_) {
       Bags& bags = each.bags;
-      positions_.Add(&each.positions, bags.num_ids);
-      splits_.Add(&bags.row_splits, bags.num_bags + 1);
-      floats_.Add(&bags.weights, bags.num_ids);
-      floats_.Add(&bags.scales, bags.num_bags);
+      arrays_.Add(&each.positions, bags.num_ids);
+      arrays_.Add(&bags.row_splits, bags.num_bags + 1);
+      arrays_.Add(&bags.weights, bags.num_ids);
+      arrays_.Add(&bags.scales, bags.num_bags);
     }
-    KERAS_SPARSE_RETURN_IF_ERROR(positions_.Copy(device));
-    KERAS_SPARSE_RETURN_IF_ERROR(splits_.Copy(device));
-    return floats_.Copy(device);
+    return arrays_.Copy(device);
   }
 
   // Returns the inputs with pointers to the device's memory.
@@ -31,9 +29,7 @@ class InputsOnDevice {
 
  private:
   std::vector<CombinedInput> inputs_;
-  ArraysOnDevice<uint32_t> positions_;
-  ArraysOnDevice<int64_t> splits_;
-  ArraysOnDevice<float> floats_;
+  ArraysOnDevice arrays_;
 };
 
 }  // namespace keras_sparse::cuda_impl

@@ -103,7 +103,7 @@ struct Group {
 };
 
 Status Return(Group* group, float scale, Device* device) {
-  ArraysOnDevice<ResponseView> replies;
+  ArraysOnDevice replies;
   for (ReturnedTable& each : group->tables) replies.Add(&each.replies, each.num_replies);
   KERAS_SPARSE_RETURN_IF_ERROR(replies.Copy(device));
   DeviceArray<ReturnedTable> tables;

@@ -261,13 +261,12 @@ class RequestsFromHost {
       Bags& bags = each.bags;
       // Kernels rely on valid row_splits, which can be checked here.
       KERAS_SPARSE_RETURN_IF_ERROR(bags.Check());
-      numbers_.Add(&each.ids, bags.num_ids);
+      inputs_.Add(&each.ids, bags.num_ids);
       if (bags.combiner == Combiner::kNone) bags.row_splits = nullptr;
-      numbers_.Add(&bags.row_splits, bags.num_bags + 1);
-      weights_.Add(&bags.weights, bags.num_ids);
+      inputs_.Add(&bags.row_splits, bags.num_bags + 1);
+      inputs_.Add(&bags.weights, bags.num_ids);
     }
-    KERAS_SPARSE_RETURN_IF_ERROR(numbers_.Copy(device));
-    return weights_.Copy(device);
+    return inputs_.Copy(device);
   }
 
   // Allocates memory for the rows on the device too.
@@ -321,8 +320,7 @@ class RequestsFromHost {
   }
 
   std::vector<LookupRequest> requests_;
-  ArraysOnDevice<int64_t> numbers_;
-  ArraysOnDevice<float> weights_;
+  ArraysOnDevice inputs_;
   DeviceArray<char> rows_;
   std::vector<Run> runs_;
 };
