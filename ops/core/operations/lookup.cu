@@ -229,6 +229,7 @@ Status LookupRows(const std::vector<LookupRequest>& requests) {
 }
 
 Status CheckLookups(const std::vector<const TableState*>& tables) {
+  const DeviceScope scope(*tables[0]->options.storage.device);
   Status status;
   for (const TableState* state : tables) {
     HbmStore* store = state->tiers.hbm_store();
