@@ -81,9 +81,9 @@ Status RowLookupResult::Find(const std::vector<DeviceIds>& lists,
   }
   DeviceArray<uint32_t> found_rows;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, num_ids, &found_rows));
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<IdChecks>::Copy(device, std::vector<IdChecks>(lists.size()), &made.checks_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, {0}, &made.any_refused_));
+  made.arrays_.Add(std::vector<IdChecks>(lists.size()), &made.checks_);
+  made.arrays_.Add({0}, &made.any_refused_);
+  KERAS_SPARSE_RETURN_IF_ERROR(made.arrays_.Copy(device));
   uint32_t* rows = found_rows.data();
   made.rows_ = std::make_shared<DeviceArray<uint32_t>>(std::move(found_rows));
   std::vector<FindRequest> to_find;
@@ -91,14 +91,10 @@ Status RowLookupResult::Find(const std::vector<DeviceIds>& lists,
     const TableState& state = *lists[i].state;
     KERAS_SPARSE_RETURN_IF_ERROR(CheckAllAreThere(state));
     const HbmStore& store = *state.tiers.hbm_store();
-    const HbmTable table = {store.records_view(),
-                            state.options.output_dim,
-                            state.options.owned_keys(),
-                            store.index_view(),
-                            state.options.out_of_range_is_zero,
-                            state.gate.default_rows().rows(),
-                            made.checks_.data() + i,
-                            state.layout().types().row};
+    const HbmTable table = {
+        store.records_view(), state.options.output_dim,           state.options.owned_keys(),
+        store.index_view(),   state.options.out_of_range_is_zero, state.gate.default_rows().rows(),
+        made.checks_ + i,     state.layout().types().row};
     if (made.IsKept(i)) {
       made.requests_.push_back({table, lists[i].ids, lists[i].num_ids, made.kept_[i].rows});
       continue;
@@ -107,7 +103,7 @@ Status RowLookupResult::Find(const std::vector<DeviceIds>& lists,
     to_find.push_back(made.requests_.back());
     rows += lists[i].num_ids;
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(FindRows(to_find, made.any_refused_.data(), device));
+  KERAS_SPARSE_RETURN_IF_ERROR(FindRows(to_find, made.any_refused_, device));
   *found = std::move(made);
   return Status::Ok();
 }
@@ -123,7 +119,7 @@ Status RowLookupResult::CheckBagsUnlessKept(const std::vector<Bags>& bags) {
 }
 
 Status RowLookupResult::CopyChecks(std::shared_ptr<const HostCopy>* checks) const {
-  return device_->CopyToHostLater(checks_.data(), checks_.bytes(), checks);
+  return device_->CopyToHostLater(checks_, checks_bytes(), checks);
 }
 
 void RowLookupResult::Keep(size_t list, const Bags& bags, CachedRowIndices kept) const {
@@ -140,7 +136,9 @@ void RowLookupResult::Keep(size_t list, const Bags& bags, CachedRowIndices kept)
 
 Status RowLookupResult::Check(std::vector<IdChecks>* checks) const {
   checks->assign(lists_.size(), {});
-  if (has_to_wait_) KERAS_SPARSE_RETURN_IF_ERROR(checks_.Read(checks));
+  if (has_to_wait_) {
+    KERAS_SPARSE_RETURN_IF_ERROR(device_->CopyToHost(checks_, checks_bytes(), checks->data()));
+  }
   for (size_t i = 0; i < lists_.size(); ++i) {
     IdChecks& seen = (*checks)[i];
     const TableOptions& options = lists_[i].state->options;

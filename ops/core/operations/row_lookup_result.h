@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/core/base/status.h"
+#include "ops/core/device/arrays_on_device.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/ids/bags.h"
@@ -99,13 +100,14 @@ class RowLookupResult {
   // As CollectMissing, and waits for the device.
   Status ReadMissing(const std::vector<size_t>& lists, std::vector<MissingIds>* missing) const;
 
-  const uint32_t* any_refused() const { return any_refused_.data(); }
+  const uint32_t* any_refused() const { return any_refused_; }
 
  private:
   //   kept  one per list; without an owner if the rows must be found
   static Status Find(const std::vector<DeviceIds>& lists, std::vector<CachedRowIndices> kept,
                      Device* device, RowLookupResult* found);
   bool IsKept(size_t list) const { return kept_[list].has_rows(); }
+  int64_t checks_bytes() const { return static_cast<int64_t>(lists_.size() * sizeof(IdChecks)); }
 
   Device* device_ = nullptr;
   std::vector<DeviceIds> lists_;
@@ -113,8 +115,9 @@ class RowLookupResult {
   std::vector<FindRequest> requests_;
   std::shared_ptr<const DeviceArray<uint32_t>> rows_;  // of lists that are not cached
   bool has_to_wait_ = false;                           // for the device, to read the checks
-  DeviceArray<IdChecks> checks_;
-  DeviceArray<uint32_t> any_refused_;
+  ArraysOnDevice arrays_;  // the two that follow
+  IdChecks* checks_ = nullptr;
+  uint32_t* any_refused_ = nullptr;
 };
 
 }  // namespace keras_sparse::cuda_impl
