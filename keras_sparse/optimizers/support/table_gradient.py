@@ -69,7 +69,9 @@ def gradients_of_lookups(gradient):
     ]
     are_alike = len({each.values.dtype for each in parts}) == 1
     is_joined = len(values) == len(ids) > 1 and gradient.row_splits is None
-    return parts if is_joined and are_alike else [gradient]
+    # In memory, joined rows are as good as rows that the update joins.
+    helps = any(each.combiner for each in parts) or "GPU" in gradient.variable.native.device
+    return parts if is_joined and are_alike and helps else [gradient]
 
 
 def _joined(tensor):

@@ -11,12 +11,20 @@ JoinedGradient::JoinedGradient(const std::vector<OutputGradient>& gradients)
   const bool has_weights =
       !std::all_of(gradients.begin(), gradients.end(),
                    [](const OutputGradient& each) { return CountsOnce(each.bags); });
+  int64_t num_ids = 0;
+  int64_t num_bags = 0;
+  for (const OutputGradient& each : gradients) {
+    num_ids += each.bags.num_ids;
+    num_bags += each.bags.num_bags;
+  }
+  const FloatType type = gradients[0].grads.type;
+  ids_.reserve(static_cast<size_t>(num_ids));
+  grads_.reserve(static_cast<size_t>(num_bags * gradient_.dim * FloatBytes(type)));
+  row_splits_.reserve(static_cast<size_t>(num_bags) + 1);
   row_splits_.push_back(0);
   for (const OutputGradient& each : gradients) Append(each, has_weights);
-  const FloatType type = gradients[0].grads.type;
   gradient_.ids = ids_.data();
-  gradient_.bags = {Combiner::kSum, static_cast<int64_t>(ids_.size()),
-                    static_cast<int64_t>(row_splits_.size()) - 1, row_splits_.data(),
+  gradient_.bags = {Combiner::kSum, num_ids, num_bags, row_splits_.data(),
                     has_weights ? weights_.data() : nullptr};
   gradient_.grads = GradientRows(grads_.data(), 0, type);
 }
