@@ -223,12 +223,16 @@ Status Device::Wait() {
 
 Status Device::CheckStarted() { return ToStatus(cudaGetLastError(), "start a kernel"); }
 
-DeviceScope::DeviceScope(const Device& device) : had_context_(ThreadHasContext()) {
-  if (had_context_) (void)cudaGetDevice(&before_);
-  (void)cudaSetDevice(device.ordinal());
+DeviceScope::DeviceScope(const Device& device) {
+  const bool had_context = ThreadHasContext();
+  int before = device.ordinal();
+  if (had_context) (void)cudaGetDevice(&before);
+  switches_back_ = before != device.ordinal();
+  before_ = before;
+  if (!had_context || switches_back_) (void)cudaSetDevice(device.ordinal());
 }
 DeviceScope::~DeviceScope() {
-  if (had_context_) (void)cudaSetDevice(before_);
+  if (switches_back_) (void)cudaSetDevice(before_);
 }
 
 }  // namespace keras_sparse

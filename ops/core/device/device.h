@@ -118,8 +118,8 @@ class Device {
 
 // During its lifetime, this thread's kernels may use the device: CUDA has a current device per
 // thread. If the thread had none, the device stays current: CUDA would report GPU 0 as the previous
-// one, and switching back would create a context on that GPU, which may belong to other ranks. The
-// thread that opens a device needs no scope.
+// one, and switching back would create a context on that GPU, which may belong to other ranks. A
+// scope within another one calls the driver for nothing. The thread that opens a device needs none.
 class DeviceScope {
  public:
   explicit DeviceScope(const Device& device);
@@ -128,7 +128,7 @@ class DeviceScope {
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
-  const bool had_context_;
+  bool switches_back_ = false;
   int before_ = 0;
 };
 
