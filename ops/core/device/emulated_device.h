@@ -14,6 +14,7 @@
 #define KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -147,7 +148,7 @@ T atomicAnd(T* at, T value) {
   return __atomic_fetch_and(at, value, __ATOMIC_RELAXED);
 }
 
-// The calls of CUDA's runtime that device.cu makes.
+// The calls of CUDA's runtime that device.cu and device_trace.cu make.
 using cudaStream_t = void*;
 using cudaError_t = int;
 constexpr cudaError_t cudaSuccess = 0;
@@ -174,6 +175,27 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
   ++keras_sparse::emulated::counts().waits;
   return keras_sparse::emulated::options().work_left > 0 ? cudaSuccess : cudaErrorIllegalAddress;
 }
+// Work is done when it is enqueued: an event is a time of the CPU's clock.
+using cudaEvent_t = std::chrono::steady_clock::time_point*;
+inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new std::chrono::steady_clock::time_point();
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  *event = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  *ms = std::chrono::duration<float, std::milli>(*end - *begin).count();
+  return cudaSuccess;
+}
+// Returns the mangled name of a kernel, valid for the life of the process.
+cudaError_t cudaFuncGetName(const char** name, const void* kernel);
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : "an illegal memory access";
