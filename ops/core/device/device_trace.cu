@@ -21,6 +21,7 @@ struct Recorded {
 };
 
 struct Trace {
+  Mutex enqueuing;  // of the scope whose events surround its work
   Mutex mutex;
   std::vector<Recorded> recorded GUARDED_BY(mutex);
   // An event at a known time of the CPU's clock; null before the first work.
@@ -63,8 +64,10 @@ std::string NameOf(const void* kernel) {
 
 std::atomic<bool> TraceScope::is_on{false};
 
-void TraceScope::Begin(const char* name, const void* kernel, int64_t bytes) {
+void TraceScope::Begin(const char* name, const void* kernel,
+                       int64_t bytes) NO_THREAD_SAFETY_ANALYSIS {
   Trace& trace = TheTrace();
+  if (has_work_) trace.enqueuing.lock();
   const MutexLock lock(trace.mutex);
   if (has_work_ && trace.origin == nullptr) {
     trace.origin = EventOn(stream_);
@@ -77,13 +80,15 @@ void TraceScope::Begin(const char* name, const void* kernel, int64_t bytes) {
       {{name, bytes, called, 0, 0, 0}, kernel, has_work_ ? EventOn(stream_) : nullptr, nullptr});
 }
 
-void TraceScope::End() {
+void TraceScope::End() NO_THREAD_SAFETY_ANALYSIS {
   Trace& trace = TheTrace();
   const MutexLock lock(trace.mutex);
-  if (place_ >= trace.recorded.size()) return;  // the trace has ended meanwhile
-  Recorded& recorded = trace.recorded[place_];
-  if (has_work_) recorded.end = EventOn(stream_);
-  recorded.work.returned = Now();
+  if (place_ < trace.recorded.size()) {  // otherwise the trace has ended
+    Recorded& recorded = trace.recorded[place_];
+    if (has_work_) recorded.end = EventOn(stream_);
+    recorded.work.returned = Now();
+  }
+  if (has_work_) trace.enqueuing.unlock();
 }
 
 void StartTrace() { TraceScope::is_on = true; }
