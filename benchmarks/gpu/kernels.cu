@@ -20,12 +20,10 @@
 
 #include "ops/core/base/executor.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/gradients/row_segments.h"
-#include "ops/core/index/hbm_index.h"
 #include "ops/core/operations/apply.h"
-#include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/pool_rows.h"
+#include "ops/core/operations/row_lookup_result.h"
 #include "ops/core/operations/set_rule.h"
 #include "ops/core/operations/update_rows.h"
 #include "ops/core/table/embedding_table.h"
@@ -124,14 +122,11 @@ class Bench {
 
   void Run() {
     TimeCopies();
-    for (const int64_t dim : {16, 32, 64, 128}) {
-      TimeTable("static", dim, RuleOf("adagrad"));
-    }
+    for (const char* kind : {"static", "bfloat16", "dynamic"}) TimeTable(kind, 64, "adagrad");
     for (const char* rule : {"sgd", "row_wise_adagrad", "lazy_adam", "adam"}) {
-      TimeTable("static", 64, RuleOf(rule));
+      TimeTable("static", 64, rule);
     }
-    for (const int64_t dim : {64, 128}) TimeTable("dynamic", dim, RuleOf("adagrad"));
-    TimeIndex();
+    for (const int64_t dim : {16, 32, 128}) TimeTable("static", dim, "adagrad");
   }
 
  private:
@@ -180,19 +175,18 @@ class Bench {
     Check(cudaFreeHost(pinned));
   }
 
-  std::unique_ptr<EmbeddingTable> Open(bool is_dynamic, int64_t dim, const RuleOptions& rule) {
+  std::unique_ptr<EmbeddingTable> Open(const std::string& kind, int64_t dim,
+                                       const RuleOptions& rule) {
     TableOptions options;
     options.name = "rows";
-    options.input_dim = is_dynamic ? -1 : num_rows_;
+    options.input_dim = kind == "dynamic" ? -1 : num_rows_;
+    options.types = rule.types;
     options.output_dim = dim;
     options.initializer = {"uniform", -1, 1, 1};
     options.storage.device = device_;
     std::unique_ptr<EmbeddingTable> table;
     Check(EmbeddingTable::Open(options, &executor_, &table));
-    const auto begin = std::chrono::steady_clock::now();
     Check(SetRule(table.get(), rule, &executor_));
-    Check(device_->Wait());
-    Say("op: build for " + rule.rule, "", dim, is_dynamic ? 0 : num_rows_, MsSince(begin));
     return table;
   }
 
@@ -220,8 +214,11 @@ class Bench {
     Say("op: update of new keys", "in order", table->dim(), at_once, Median(times));
   }
 
-  void TimeTable(const std::string& kind, int64_t dim, const RuleOptions& rule) {
-    const auto table = Open(kind == "dynamic", dim, rule);
+  //   kind  "static", "dynamic", or "bfloat16": static, with rows of that type
+  void TimeTable(const std::string& kind, int64_t dim, const std::string& name) {
+    RuleOptions rule = RuleOf(name);
+    if (kind == "bfloat16") rule.types.row = FloatType::kBFloat16;
+    const auto table = Open(kind, dim, rule);
     generation_ = RuleGenerationOf(*table);
     const int64_t n = ids_[0].size();
     DeviceArray<float> rows;
@@ -241,7 +238,7 @@ class Bench {
     cuda_impl::HistoryOnDevice history;
     for (const Ids& ids : ids_) {
       TimeKernels(kind, table.get(), ids, rows.data(), grads.data(), own.get(), &history);
-      if (rule.rule == "adagrad") TimeOps(kind, table.get(), ids, rows.data(), grads.data());
+      if (name == "adagrad") TimeSteps(kind, table.get(), ids, rows.data(), grads.data());
     }
   }
 
@@ -256,7 +253,7 @@ class Bench {
     cuda_impl::RowLookupResult found;
     const auto find = [&] {
       Check(cuda_impl::RowLookupResult::Find({{&state, ids.ids.data(), ids.size()}}, device_.get(),
-                                       &found));
+                                             &found));
     };
     say("find", GpuMs(*device_, find));
     const cuda_impl::IdRows read = {found.table(0), ids.ids.data(), found.rows(0), nullptr};
@@ -266,17 +263,8 @@ class Bench {
               Check(cuda_impl::PoolRows({{read, bags, rows}}, device_.get()));
             }));
       }
-      say("segments", GpuMs(*device_, [&] {
-            cuda_impl::RowSegments segments;
-            const OutputGradient gradient = {ids.ids.data(), ids.None(), grads, dim};
-            Check(cuda_impl::RowSegments::Make(
-                {{{gradient.ids, gradient.bags, gradient.grads.Of(dim), dim},
-                  found.rows(0),
-                  found.table(0).records.num_rows}},
-                device_.get(), &segments));
-          }));
     }
-    say("segments and " + rule->name(), GpuMs(*device_, [&] {
+    say(rule->name(), GpuMs(*device_, [&] {
           rule->BeginStep(std::vector<float>(static_cast<size_t>(rule->num_numbers()), 0.01f));
           const auto num_steps = static_cast<uint32_t>(rule->step() + 1);
           Check(cuda_impl::UpdateRows({{found.table(0),
@@ -284,64 +272,24 @@ class Bench {
                                         history,
                                         num_steps,
                                         {ids.ids.data(), ids.None(), grads, dim},
-                                        found.rows(0)}},
+                                        found.rows(0),
+                                        {state.rounding(), state.tiers.hbm_store()->keys_view()}}},
                                       found.any_refused(), device_.get()));
           rule->FinishStep();
         }));
   }
 
-  void TimeOps(const std::string& kind, EmbeddingTable* table, const Ids& ids, float* rows,
-               const float* grads) {
-    const int64_t dim = table->dim();
+  // As in training: the update takes the rows that the lookup has found.
+  void TimeSteps(const std::string& kind, EmbeddingTable* table, const Ids& ids, float* rows,
+                 const float* grads) {
     for (const Bags& bags : {ids.None(), ids.Sums()}) {
-      const std::string of = bags.combiner == Combiner::kNone ? "" : " of bags";
-      Say("op: " + kind + " lookup" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
-            Check(LookupRows({{table, ids.ids.data(), bags, rows}}, &executor_));
-          }));
-      Say("op: " + kind + " update" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
-            Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
-          }));
-      // As in training: the update takes the rows that the lookup has found.
       LookupRequest lookup = {table, ids.ids.data(), bags, rows};
       lookup.ids_owner = std::make_shared<bool>();  // `ids` outlive it
-      Say("op: " + kind + " step" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
+      Say("op: " + kind + " step" + (bags.combiner == Combiner::kNone ? "" : " of bags"), ids.order,
+          table->dim(), ids.size(), WallMs(device_.get(), [&] {
             Check(LookupRows({lookup}, &executor_));
             Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
           }));
-    }
-  }
-
-  // Keys that are there, at several loads, and the insertion of all.
-  void TimeIndex() {
-    std::vector<int64_t> keys(static_cast<size_t>(num_rows_));
-    std::iota(keys.begin(), keys.end(), int64_t{0});
-    std::vector<uint32_t> numbers(keys.size());
-    std::iota(numbers.begin(), numbers.end(), 0u);
-    DeviceArray<int64_t> all;
-    DeviceArray<uint32_t> all_rows;
-    Check(DeviceArray<int64_t>::Copy(device_.get(), keys, &all));
-    Check(DeviceArray<uint32_t>::Copy(device_.get(), numbers, &all_rows));
-    DeviceArray<uint32_t> rows;
-    Check(DeviceArray<uint32_t>::Allocate(device_.get(), ids_[0].size(), &rows));
-    HbmIndex index;
-    Check(HbmIndex::Open(device_.get(), &index));
-    for (const int64_t percent : {50, 65, 75, 85}) {
-      const std::string at_load = " at " + std::to_string(percent) + " %";
-      std::vector<double> times;
-      for (int round = -1; round < kRounds; ++round) {
-        index.Clear();
-        Check(index.Reserve(num_rows_ * 85 / percent));  // of which it then uses 85 % at most
-        Check(device_->Wait());
-        const auto begin = std::chrono::steady_clock::now();
-        Check(index.Insert(all.data(), all_rows.data(), num_rows_));
-        Check(device_->Wait());
-        if (round >= 0) times.push_back(MsSince(begin));
-      }
-      Say("index insert" + at_load, "in order", 0, num_rows_, Median(times));
-      for (const Ids& each : ids_) {
-        Say("index find" + at_load, each.order, 0, each.size(),
-            GpuMs(*device_, [&] { index.Find(each.ids.data(), each.size(), rows.data()); }));
-      }
     }
   }
 

@@ -4,10 +4,10 @@
     python -m benchmarks.gpu.kernels PROGRAM --json FILE
 
 PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. It times each kernel by the GPU's clock,
-and operations of whole tables, with their checks of ids and their waits, by the CPU's. Of the index
-it tells how many keys a second it takes and finds at several loads, the parts of its slots in use.
-Beside it torch looks up and updates tables of the same size with the same ids, where it is
-installed (`.venv/bin/pip install torch`, a build for CUDA).
+and steps of lookup and update, with their checks of ids and their waits, by the CPU's: of static
+tables, of static ones with rows in bfloat16, and of dynamic ones. Beside it torch looks up and
+updates tables of the same size with the same ids, where it is installed
+(`.venv/bin/pip install torch`, a build for CUDA).
 
 The bytes of a kernel are those that it has to move if no id comes twice: a kernel near the
 bandwidth of a copy can hardly be faster. Of ids of a power law, of which many come twice, caches
@@ -43,9 +43,9 @@ def draw_ids():
     }
 
 
-def record_bytes(rule, dim):
-    """Bytes of a record in GPU memory."""
-    size = 4 * (dim * (1 + SLOTS[rule]) + WORDS.get(rule, 0))
+def record_bytes(rule, dim, row):
+    """Bytes of a record in GPU memory, whose row has so many."""
+    size = row + 4 * (dim * SLOTS[rule] + WORDS.get(rule, 0))
     return -(-size // 32) * 32
 
 
@@ -55,20 +55,25 @@ def bytes_of(name, dim, n):
     Reading a row takes the row; an update reads the gradient and reads and writes the record.
     """
     kind, _, what = name.partition(" ")
-    row = 4 * dim
+    floats = 4 * dim
+    row = floats // 2 if kind == "bfloat16" else floats
     if name.startswith("copy"):
         return 2 * n if name == "copy on the GPU" else n
-    if kind not in ("static", "dynamic", "index"):
-        return None
-    if what.startswith("find"):
-        return n * (8 + 4 + (128 if kind != "static" else 0))
+    if what == "find":
+        return n * (8 + 4 + (128 if kind == "dynamic" else 0))
     if what == "gather":
-        return n * (4 + row + row)
+        return n * (4 + row + floats)
     if what == "pool":
-        return n * (4 + row + row / BAG_IDS)
-    if what.startswith("segments and "):
-        return n * (4 + row + 2 * record_bytes(what.removeprefix("segments and "), dim))
-    return None
+        return n * (4 + row + floats / BAG_IDS)
+    return n * (4 + floats + 2 * record_bytes(what, dim, row)) if what in SLOTS else None
+
+
+def rates_of(ours):
+    """Returns GB/s of copies, by their names."""
+    copies = [each for each in ours if each["name"].startswith("copy")]
+    return {
+        each["name"]: bytes_of(each["name"], 0, each["n"]) / each["ms"] / 1e6 for each in copies
+    }
 
 
 def run_ours(program, ids):
@@ -157,20 +162,16 @@ def torch_calls(torch, weight, ids):
 
 def table(ours, peers):
     """Lines of text: what each took, the share of a copy's bandwidth, torch's time over ours."""
-    copy = next(each for each in ours if each["name"] == "copy on the GPU")
-    rate = bytes_of(copy["name"], 0, copy["n"]) / copy["ms"] / 1e6
+    rate = rates_of(ours)["copy on the GPU"]
     of_torch = {(each["name"], each["ids"], each["dim"]): each["ms"] for each in peers}
-    lines = [f"{'':44} {'ids':>10} {'dim':>4} {'ms':>9} {'GB/s':>7} {'of copy':>7} {'torch':>6}"]
+    lines = [f"{'':27} {'ids':>10} {'dim':>4} {'ms':>9} {'GB/s':>7} {'of copy':>7} {'torch':>6}"]
     for each in ours:
         name, order, dim, ms = each["name"], each["ids"], each["dim"], each["ms"]
         moved = bytes_of(name, dim, each["n"])
         gbs = f"{moved / ms / 1e6:7.0f} {moved / ms / 1e6 / rate:7.0%}" if moved else " " * 15
-        what = name.removeprefix("static ").removeprefix("segments and ")
-        peer = of_torch.get((what, order, dim)) if not name.startswith("dynamic") else None
+        peer = of_torch.get((name.removeprefix("static "), order, dim))
         beside = f"{peer / ms:5.2f}x" if peer else ""
-        if name.startswith("index"):
-            beside = f"{each['n'] / ms / 1e6:.2f} billion keys/s"
-        lines.append(f"{name:44} {order:>10} {dim:4} {ms:9.4f} {gbs} {beside:>6}")
+        lines.append(f"{name:27} {order:>10} {dim:4} {ms:9.4f} {gbs} {beside:>6}")
     return "\n".join(lines)
 
 
