@@ -223,7 +223,7 @@ test-gpu: need-gpu  ## Run the tests of kernels, and of tables in GPU memory, on
 bench-gpu: need-gpu  ## Time kernels and steps on this machine's GPU, beside what peers are installed (eight minutes).
 	$(call make_for_gpu,$(STAMPS)/gpu build-gpu-bench setup)
 	$(BIN)/python -m benchmarks.gpu.kernels $(CUDA_BUILD)/keras_sparse_gpu_bench --seconds 90 --json $(BUILD)/gpu-kernels.json
-	$(BIN)/python -m benchmarks.gpu.steps --seconds 390 --json $(BUILD)/gpu-steps.json
+	$(BIN)/python -m benchmarks.gpu.steps --seconds 390 --kernels $(BUILD)/gpu-kernels.json --json $(BUILD)/gpu-steps.json
 
 # Before anything is installed or compiled for it.
 need-gpu:
