@@ -293,35 +293,28 @@ def predicted_ms(alone_ms, misses, bus):
     return alone_ms + sum(misses * RECORD_BYTES / rate / 1e6 for rate in bus)
 
 
-def prediction(cases, found, options):
-    """Returns text: what the miss curve predicts of each case with tiers, beside what was measured.
+def prediction(case, share, turns, alone, options):
+    """Returns text: what the miss curve predicts of a case with tiers, beside what was measured.
 
     Args:
-        cases: `CASES`, or a part.
-        found: Turns by the case.
+        share: Float. Of the keys, in the first tier.
+        turns: Of the case, by the way.
+        alone: Turns with all rows in the first tier, by the way.
     """
-    medians = {
-        case: {way: statistics.median(joined(each)) for way, each in turns.items()}
-        for case, turns in found.items()
-    }
-    lines = []
-    for case, (storage_type, share, _) in cases.items():
-        if case not in found or share == 1:
-            continue
-        misses = misses_a_step(options.ids, int(options.keys * share), FOLLOWED)
-        counted = statistics.mean(counts["promoted"] for _, counts in found[case]["off"])
-        lines.append(f"{case}: {misses:,.0f} rows a step miss by the curve, {counted:,.0f} did.")
-        if storage_type == "HBM_DRAM" and all(options.bus):
-            alone = medians["all on the GPU"]["off"]
-            ms = predicted_ms(alone, misses, options.bus)
-            measured = [(way, medians[case][way]) for way in MODES]
-            lines.append(
-                f"Their records up and down: {ms:.3g} ms a step, {ms / alone:.2f} of that with all "
-                f"on the GPU, {alone:.3g}. Measured "
-                + ", ".join(f"{way} {each:.3g} ({each / alone:.2f})" for way, each in measured)
-                + f"; the aim is {MOST_ON_GPU}."
-            )
-    return "\n".join(lines)
+    misses = misses_a_step(options.ids, int(options.keys * share), FOLLOWED)
+    promoted = statistics.mean(counts["promoted"] for _, counts in turns["off"])
+    text = f"{case}: {misses:,.0f} rows a step miss by the curve, {promoted:,.0f} did."
+    if not options.on_gpu or not all(options.bus):
+        return text
+    alone_ms = statistics.median(joined(alone["off"]))
+    ms = predicted_ms(alone_ms, misses, options.bus)
+    times = {"predicted, of their records up and down": ms}
+    times |= {way: statistics.median(joined(turns[way])) for way in MODES}
+    of_alone = (f"{way} {each:.3g} ({each / alone_ms:.2f})" for way, each in times.items())
+    return (
+        f"{text} A step in ms, and to that with all on the GPU, {alone_ms:.3g}: "
+        f"{'; '.join(of_alone)}; the aim is {MOST_ON_GPU}."
+    )
 
 
 def report(case, turns):
@@ -399,8 +392,9 @@ def main(arguments=None):
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             found[name] = in_fresh_process(measure, *case, folder, options)
         texts.append(report(name, found[name]))
-    if options.drawn:
-        texts.append(prediction(cases, found, options))
+    *tiered, alone = found
+    for name in tiered if options.drawn else ():
+        texts.append(prediction(name, cases[name][1], found[name], found[alone], options))
     return show(TITLE, "\n\n".join(texts))
 
 

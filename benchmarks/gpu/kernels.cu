@@ -1,9 +1,10 @@
 // Times what the kernels of tables take on a GPU: a line of JSON each. See kernels.py, which says
 // what the names are and how many bytes each has to move.
 //
-//   keras_sparse_gpu_bench NUM_ROWS ORDER=FILE...
-//     NUM_ROWS  of each table
-//     FILE      ids below NUM_ROWS, int64 as they are in memory
+//   keras_sparse_gpu_bench MODEL NUM_ROWS ORDER=FILE...
+//     MODEL     a file with the tables of a model and a batch (ModelTable), int64 as in memory
+//     NUM_ROWS  of each other table
+//     FILE      ids below NUM_ROWS, int64 as in memory
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 
 #include "ops/core/base/executor.h"
 #include "ops/core/device/device_array.h"
+#include "ops/core/device/device_trace.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/pool_rows.h"
@@ -35,6 +37,7 @@ namespace {
 constexpr int64_t kBagIds = 16;
 constexpr int kCalls = 10;  // timed as one
 constexpr int kRounds = 5;
+constexpr int kTraced = 3;  // steps
 
 void Check(const Status& status) {
   if (status.ok()) return;
@@ -45,6 +48,12 @@ void Check(cudaError_t error) {
   if (error == cudaSuccess) return;
   std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
   std::exit(1);
+}
+
+// Nanoseconds of the clock of traces.
+int64_t Now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 double MsSince(std::chrono::steady_clock::time_point begin) {
@@ -95,7 +104,6 @@ double WallMs(Device* device, const Call& call) {
 
 struct Ids {
   std::string order;
-  std::vector<int64_t> host;
   DeviceArray<int64_t> ids;
   DeviceArray<int64_t> splits;  // of bags of kBagIds
 
@@ -103,6 +111,32 @@ struct Ids {
   Bags None() const { return {Combiner::kNone, size(), size()}; }
   Bags Sums() const { return {Combiner::kSum, size(), size() / kBagIds, splits.data()}; }
 };
+
+// A table of a model, and what a batch looks up: sums of bags.
+struct ModelTable {
+  // What the file has of each table first; splits and ids of each follow.
+  struct Sizes {
+    int64_t num_rows;
+    int64_t dim;
+    int64_t num_bags;
+    int64_t num_ids;
+  } sizes;
+  DeviceArray<int64_t> splits;
+  DeviceArray<int64_t> ids;
+  DeviceArray<float> rows;
+  DeviceArray<float> grads;
+  std::unique_ptr<EmbeddingTable> table;
+
+  Bags bags() const { return {Combiner::kSum, sizes.num_ids, sizes.num_bags, splits.data()}; }
+};
+
+template <typename T>
+std::vector<T> ReadFrom(std::ifstream* file, int64_t n) {
+  std::vector<T> values(static_cast<size_t>(n));
+  file->read(reinterpret_cast<char*>(values.data()),
+             static_cast<std::streamsize>(values.size() * sizeof(T)));
+  return values;
+}
 
 void Say(const std::string& name, const std::string& order, int64_t dim, int64_t n, double ms) {
   std::printf("{\"name\": \"%s\", \"ids\": \"%s\", \"dim\": %" PRId64 ", \"n\": %" PRId64
@@ -113,7 +147,8 @@ void Say(const std::string& name, const std::string& order, int64_t dim, int64_t
 
 class Bench {
  public:
-  Bench(int64_t num_rows, const std::vector<std::string>& files) : num_rows_(num_rows) {
+  Bench(std::string model, int64_t num_rows, const std::vector<std::string>& files)
+      : model_(std::move(model)), num_rows_(num_rows) {
     std::unique_ptr<Device> device;
     Check(Device::Open(0, &device));
     device_ = std::move(device);
@@ -122,6 +157,7 @@ class Bench {
 
   void Run() {
     TimeCopies();
+    TraceModel();
     for (const char* kind : {"static", "bfloat16", "dynamic"}) TimeTable(kind, 64, "adagrad");
     for (const char* rule : {"sgd", "row_wise_adagrad", "lazy_adam", "adam"}) {
       TimeTable("static", 64, rule);
@@ -143,11 +179,9 @@ class Bench {
     std::ifstream file(argument.substr(at + 1), std::ios::binary | std::ios::ate);
     Ids read;
     read.order = argument.substr(0, at);
-    read.host.resize(static_cast<size_t>(file.tellg()) / sizeof(int64_t));
+    const auto num_ids = static_cast<int64_t>(file.tellg()) / int64_t{sizeof(int64_t)};
     file.seekg(0);
-    file.read(reinterpret_cast<char*>(read.host.data()),
-              static_cast<std::streamsize>(read.host.size() * sizeof(int64_t)));
-    Check(DeviceArray<int64_t>::Copy(device_.get(), read.host, &read.ids));
+    Check(DeviceArray<int64_t>::Copy(device_.get(), ReadFrom<int64_t>(&file, num_ids), &read.ids));
     std::vector<int64_t> splits;
     for (int64_t i = 0; i <= read.size(); i += kBagIds) splits.push_back(i);
     Check(DeviceArray<int64_t>::Copy(device_.get(), splits, &read.splits));
@@ -175,11 +209,11 @@ class Bench {
     Check(cudaFreeHost(pinned));
   }
 
-  std::unique_ptr<EmbeddingTable> Open(const std::string& kind, int64_t dim,
-                                       const RuleOptions& rule) {
+  //   num_rows  -1: a dynamic table
+  std::unique_ptr<EmbeddingTable> Open(int64_t num_rows, int64_t dim, const RuleOptions& rule) {
     TableOptions options;
     options.name = "rows";
-    options.input_dim = kind == "dynamic" ? -1 : num_rows_;
+    options.input_dim = num_rows;
     options.types = rule.types;
     options.output_dim = dim;
     options.initializer = {"uniform", -1, 1, 1};
@@ -190,9 +224,67 @@ class Bench {
     return table;
   }
 
-  ApplyRequest Update(EmbeddingTable* table, const int64_t* ids, const Bags& bags,
-                      const float* grads) const {
-    return {table, {ids, bags, grads, table->dim()}, generation_, {0.01f}};
+  static ApplyRequest Update(EmbeddingTable* table, const int64_t* ids, const Bags& bags,
+                             const float* grads) {
+    return {table, {ids, bags, grads, table->dim()}, RuleGenerationOf(*table), {0.01f}};
+  }
+
+  std::vector<ModelTable> ReadModel() {
+    std::ifstream file(model_, std::ios::binary);
+    std::vector<ModelTable> tables(static_cast<size_t>(ReadFrom<int64_t>(&file, 1)[0]));
+    for (ModelTable& each : tables) each.sizes = ReadFrom<ModelTable::Sizes>(&file, 1)[0];
+    for (ModelTable& each : tables) {
+      const auto& [num_rows, dim, num_bags, num_ids] = each.sizes;
+      Device* device = device_.get();
+      Check(
+          DeviceArray<int64_t>::Copy(device, ReadFrom<int64_t>(&file, num_bags + 1), &each.splits));
+      Check(DeviceArray<int64_t>::Copy(device, ReadFrom<int64_t>(&file, num_ids), &each.ids));
+      Check(DeviceArray<float>::Allocate(device, num_bags * dim, &each.rows));
+      const std::vector<float> grads(static_cast<size_t>(num_bags * dim), 1e-3f);
+      Check(DeviceArray<float>::Copy(device, grads, &each.grads));
+      each.table = Open(num_rows, dim, RuleOf("adagrad"));
+    }
+    return tables;
+  }
+
+  // Steps of the tables of a model, as in training: the update takes the rows that the lookup has
+  // found.
+  void TraceModel() {
+    const std::vector<ModelTable> tables = ReadModel();
+    std::vector<LookupRequest> lookups;
+    std::vector<ApplyRequest> updates;
+    for (const ModelTable& each : tables) {
+      EmbeddingTable* table = each.table.get();
+      lookups.push_back({table, each.ids.data(), each.bags(), each.rows.data()});
+      lookups.back().ids_owner = std::make_shared<bool>();  // `ids` outlive it
+      updates.push_back(Update(table, each.ids.data(), each.bags(), each.grads.data()));
+    }
+    const auto step = [&] {
+      Check(LookupRows(lookups, &executor_));
+      Check(ApplyGradients(updates, &executor_));
+    };
+    Say("op: step of the model", "", 0, 0, WallMs(device_.get(), step));
+    StartTrace();
+    std::string steps;
+    for (int i = 0; i <= kTraced; ++i) {  // the first warms up
+      const int64_t begin = Now();
+      step();
+      Check(device_->Wait());
+      if (i == 0) continue;
+      steps += (i > 1 ? ", [" : "[") + std::to_string(begin) + ", " + std::to_string(Now()) + "]";
+    }
+    const TracedWork* works = nullptr;
+    const int64_t n = StopTrace(&works);
+    std::printf("{\"steps\": [%s], \"works\": [", steps.c_str());
+    for (int64_t i = 0; i < n; ++i) {
+      const TracedWork& work = works[i];
+      std::printf("%s{\"name\": \"%s\", \"bytes\": %" PRId64 ", \"called\": %" PRId64
+                  ", \"returned\": %" PRId64 ", \"began\": %" PRId64 ", \"ended\": %" PRId64 "}",
+                  i > 0 ? ", " : "", work.name, work.bytes, work.called, work.returned, work.began,
+                  work.ended);
+    }
+    std::printf("]}\n");
+    std::fflush(stdout);
   }
 
   // All keys below num_rows_, a million at a time.
@@ -218,8 +310,7 @@ class Bench {
   void TimeTable(const std::string& kind, int64_t dim, const std::string& name) {
     RuleOptions rule = RuleOf(name);
     if (kind == "bfloat16") rule.types.row = FloatType::kBFloat16;
-    const auto table = Open(kind, dim, rule);
-    generation_ = RuleGenerationOf(*table);
+    const auto table = Open(kind == "dynamic" ? -1 : num_rows_, dim, rule);
     const int64_t n = ids_[0].size();
     DeviceArray<float> rows;
     Check(DeviceArray<float>::Allocate(device_.get(), n * dim, &rows));
@@ -255,9 +346,11 @@ class Bench {
       Check(cuda_impl::RowLookupResult::Find({{&state, ids.ids.data(), ids.size()}}, device_.get(),
                                              &found));
     };
-    say("find", GpuMs(*device_, find));
+    const bool reads = rule->name() == "adagrad";  // others read alike
+    find();
+    if (reads) say("find", GpuMs(*device_, find));
     const cuda_impl::IdRows read = {found.table(0), ids.ids.data(), found.rows(0), nullptr};
-    if (rule->name() == "adagrad") {
+    if (reads) {
       for (const Bags& bags : {ids.None(), ids.Sums()}) {
         say(bags.combiner == Combiner::kNone ? "gather" : "pool", GpuMs(*device_, [&] {
               Check(cuda_impl::PoolRows({{read, bags, rows}}, device_.get()));
@@ -293,21 +386,21 @@ class Bench {
     }
   }
 
+  const std::string model_;
   const int64_t num_rows_;
   std::shared_ptr<Device> device_;
   InlineExecutor executor_;
   std::vector<Ids> ids_;
-  int64_t generation_ = 0;
 };
 
 }  // namespace
 }  // namespace keras_sparse
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fprintf(stderr, "keras_sparse_gpu_bench NUM_ROWS ORDER=FILE...\n");
+  if (argc < 4) {
+    std::fprintf(stderr, "keras_sparse_gpu_bench MODEL NUM_ROWS ORDER=FILE...\n");
     return 2;
   }
-  keras_sparse::Bench(std::atoll(argv[1]), {argv + 2, argv + argc}).Run();
+  keras_sparse::Bench(argv[1], std::atoll(argv[2]), {argv + 3, argv + argc}).Run();
   return 0;
 }

@@ -3,10 +3,11 @@
     make bench-gpu                          both parts: this one and benchmarks.gpu.steps
     python -m benchmarks.gpu.kernels PROGRAM --json FILE
 
-PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. It times each kernel by the GPU's clock,
-and steps of lookup and update, with their checks of ids and their waits, by the CPU's: of static
-tables, of static ones with rows in bfloat16, and of dynamic ones. Beside it torch looks up and
-updates tables of the same size with the same ids, where it is installed
+PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. Neither needs TensorFlow. It traces
+steps of the tables of Tiny (`benchmarks/synthetic/models.py`) for a timeline. Then it times kernels
+by the GPU's clock, and steps of lookup and update, with their checks of ids and their waits, by the
+CPU's: of static tables, of static ones with rows in bfloat16, and of dynamic ones. Beside it torch
+looks up and updates tables of the same size with the same ids, where it is installed
 (`.venv/bin/pip install torch`, a build for CUDA).
 
 The bytes of a kernel are those that it has to move if no id comes twice: a kernel near the
@@ -24,6 +25,9 @@ import time
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.gpu import timeline
+from benchmarks.synthetic.batches import draw_batch
+from benchmarks.synthetic.models import MODELS
 
 NUM_ROWS = 4_000_000
 NUM_IDS = 1 << 20
@@ -31,6 +35,7 @@ SLOTS = {"sgd": 0, "row_wise_adagrad": 0, "adagrad": 1, "lazy_adam": 2, "adam": 
 # Floats of a record beside row and slots: the accumulator of a row, the number of its last step.
 WORDS = {"row_wise_adagrad": 1, "adam": 1}
 BAG_IDS = 16
+TINY_BATCH = 65_536
 
 
 def draw_ids():
@@ -41,6 +46,20 @@ def draw_ids():
         "power law": generator.permutation(NUM_ROWS)[ranks],
         "uniform": generator.integers(0, NUM_ROWS, NUM_IDS),
     }
+
+
+def write_tiny(path):
+    """Writes the tables of Tiny and a batch, as `kernels.cu` reads them; returns `lookups_of`."""
+    model = MODELS["tiny"]
+    ids = draw_batch(model, 0, TINY_BATCH, workloads.ALPHA, slice(None))[0]
+    sizes, parts = [], []
+    for table, inputs in timeline.ids_of_tables(model, ids, TINY_BATCH).items():
+        lengths = np.repeat([each.shape[1] for each in inputs], TINY_BATCH)
+        of_table = model.tables[table]
+        sizes += [of_table.rows, of_table.width, len(lengths), lengths.sum()]
+        parts += [[0], np.cumsum(lengths), *map(np.ravel, inputs)]
+    np.concatenate([[len(sizes) // 4], sizes, *parts]).astype(np.int64).tofile(path)
+    return timeline.lookups_of(model, ids, TINY_BATCH, SLOTS["adagrad"])
 
 
 def record_bytes(rule, dim, row):
@@ -77,19 +96,23 @@ def rates_of(ours):
 
 
 def run_ours(program, ids):
-    """Runs the program. Returns what it said."""
+    """Runs the program. Returns what it timed, and what it traced, or `None`."""
     with tempfile.TemporaryDirectory() as folder:
-        orders = []
+        tiny, orders = pathlib.Path(folder, "tiny"), []
+        lookups = write_tiny(tiny)
         for order, values in ids.items():
             path = pathlib.Path(folder, order)
             values.astype(np.int64).tofile(path)
             orders.append(f"{order}={path}")
-        command = [program, str(NUM_ROWS), *orders]
+        command = [program, tiny, str(NUM_ROWS), *orders]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     facts = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode:
         print(f"{program} stopped with {done.returncode}", flush=True)
-    return facts
+    traces = [each | {"lookups": lookups} for each in facts if "works" in each]
+    for each in (work for trace in traces for work in trace["works"]):
+        each["name"] = timeline.short_name(each["name"])
+    return [each for each in facts if "name" in each], traces[0] if traces else None
 
 
 def torch_ms(torch, call, calls=10, rounds=5):
@@ -183,15 +206,18 @@ def main():
     options = parser.parse_args()
     begin = time.monotonic()
     ids = draw_ids()
-    ours, peers = run_ours(options.program.resolve(), ids), []
+    (ours, trace), peers = run_ours(options.program.resolve(), ids), []
 
     def write():
         if options.json:
-            options.json.write_text(json.dumps({"ours": ours, "torch": peers}))
+            options.json.write_text(json.dumps({"ours": ours, "trace": trace, "torch": peers}))
 
     write()
     if not ours:  # it has said why
         raise SystemExit(1)
+    if trace:
+        rate = rates_of(ours)["copy on the GPU"]
+        print(f"The tables of Tiny\n\n{timeline.table(trace, rate)}\n")
     print(table(ours, []), flush=True)
     used = time.monotonic() - begin
     print(f"({used:.0f} s)\n", flush=True)

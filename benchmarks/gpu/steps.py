@@ -46,7 +46,7 @@ WORKLOADS = ("w1", "w2", "w3")
 
 # What `benchmarks.async_lookup` is called with.
 ON_GPU = ("--on-gpu", "--keys", "10000000", "--batch-size", "16384", "--rounds", "1")
-ON_GPU += ("--drawn", "160", "--first-steps", "80", "--warm-steps", "40", "--steps", "40")
+ON_GPU += ("--drawn", "80", "--first-steps", "80", "--warm-steps", "40", "--steps", "40")
 TRACED_STEPS = "3"
 
 

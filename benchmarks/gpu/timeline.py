@@ -75,24 +75,28 @@ BYTES = {
 }
 
 
-def lookups_of(model, ids, batch_size, num_slots):
-    """Returns the `Lookups` of a batch of a synthetic model, a dict for each width.
+def ids_of_tables(model, ids, batch_size):
+    """Returns arrays `(batch_size, hotness)`, one an input, by the table of a synthetic model.
 
     Args:
-        model: `SyntheticModel`.
         ids: int64 array, flat, as `draw_batch` returns it.
     """
     of_table, first = collections.defaultdict(list), 0
     for table, hotness in model.inputs:
-        of_table[table].append(ids[first : first + batch_size * hotness])
-        first += batch_size * hotness
-    found = {}
-    for table, parts in of_table.items():
-        width = model.tables[table].width
-        counts = np.unique(np.concatenate(parts), return_counts=True)[1]
+        last = first + batch_size * hotness
+        of_table[table].append(ids[first:last].reshape(batch_size, hotness))
+        first = last
+    return of_table
+
+
+def lookups_of(model, ids, batch_size, num_slots):
+    """Returns the `Lookups` of a batch of a synthetic model, a dict for each width."""
+    found = collections.defaultdict(list)
+    for table, parts in ids_of_tables(model, ids, batch_size).items():
+        counts = np.unique(np.concatenate([*map(np.ravel, parts)]), return_counts=True)[1]
         frequent = counts[counts > MOST_IN_A_LANE].sum()
         numbers = (model.tables[table].rows, counts.sum(), batch_size * len(parts), len(counts))
-        found.setdefault(width, []).append((*numbers, frequent))
+        found[model.tables[table].width].append((*numbers, frequent))
     return [
         {"row": 4 * width, "record": -(-4 * width * (1 + num_slots) // 32) * 32}
         | dict(zip(NUMBERS, np.sum(each, axis=0).tolist(), strict=True))
