@@ -273,17 +273,7 @@ class Bench {
       if (i == 0) continue;
       steps += (i > 1 ? ", [" : "[") + std::to_string(begin) + ", " + std::to_string(Now()) + "]";
     }
-    const TracedWork* works = nullptr;
-    const int64_t n = StopTrace(&works);
-    std::printf("{\"steps\": [%s], \"works\": [", steps.c_str());
-    for (int64_t i = 0; i < n; ++i) {
-      const TracedWork& work = works[i];
-      std::printf("%s{\"name\": \"%s\", \"bytes\": %" PRId64 ", \"called\": %" PRId64
-                  ", \"returned\": %" PRId64 ", \"began\": %" PRId64 ", \"ended\": %" PRId64 "}",
-                  i > 0 ? ", " : "", work.name, work.bytes, work.called, work.returned, work.began,
-                  work.ended);
-    }
-    std::printf("]}\n");
+    std::printf("{\"steps\": [%s], \"works\": %s}\n", steps.c_str(), ToJson(StopTrace()).c_str());
     std::fflush(stdout);
   }
 
@@ -329,7 +319,6 @@ class Bench {
     cuda_impl::HistoryOnDevice history;
     for (const Ids& ids : ids_) {
       TimeKernels(kind, table.get(), ids, rows.data(), grads.data(), own.get(), &history);
-      if (name == "adagrad") TimeSteps(kind, table.get(), ids, rows.data(), grads.data());
     }
   }
 
@@ -370,20 +359,6 @@ class Bench {
                                       found.any_refused(), device_.get()));
           rule->FinishStep();
         }));
-  }
-
-  // As in training: the update takes the rows that the lookup has found.
-  void TimeSteps(const std::string& kind, EmbeddingTable* table, const Ids& ids, float* rows,
-                 const float* grads) {
-    for (const Bags& bags : {ids.None(), ids.Sums()}) {
-      LookupRequest lookup = {table, ids.ids.data(), bags, rows};
-      lookup.ids_owner = std::make_shared<bool>();  // `ids` outlive it
-      Say("op: " + kind + " step" + (bags.combiner == Combiner::kNone ? "" : " of bags"), ids.order,
-          table->dim(), ids.size(), WallMs(device_.get(), [&] {
-            Check(LookupRows({lookup}, &executor_));
-            Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
-          }));
-    }
   }
 
   const std::string model_;

@@ -5,10 +5,9 @@
 
 PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. Neither needs TensorFlow. It traces
 steps of the tables of Tiny (`benchmarks/synthetic/models.py`) for a timeline. Then it times kernels
-by the GPU's clock, and steps of lookup and update, with their checks of ids and their waits, by the
-CPU's: of static tables, of static ones with rows in bfloat16, and of dynamic ones. Beside it torch
-looks up and updates tables of the same size with the same ids, where it is installed
-(`.venv/bin/pip install torch`, a build for CUDA).
+by the GPU's clock: of static tables, of static ones with rows in bfloat16, and of dynamic ones.
+Beside it torch looks up and updates tables of the same size with the same ids, where it is
+installed (`.venv/bin/pip install torch`, a build for CUDA).
 
 The bytes of a kernel are those that it has to move if no id comes twice: a kernel near the
 bandwidth of a copy can hardly be faster. Of ids of a power law, of which many come twice, caches
@@ -109,9 +108,7 @@ def run_ours(program, ids):
     facts = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode:
         print(f"{program} stopped with {done.returncode}", flush=True)
-    traces = [each | {"lookups": lookups} for each in facts if "works" in each]
-    for each in (work for trace in traces for work in trace["works"]):
-        each["name"] = timeline.short_name(each["name"])
+    traces = [timeline.named(each) | {"lookups": lookups} for each in facts if "works" in each]
     return [each for each in facts if "name" in each], traces[0] if traces else None
 
 

@@ -1,4 +1,4 @@
-"""How long is a training step with tables in GPU memory, beside tables in memory and torch?
+"""How long is a training step with tables in GPU memory, and where does its time go?
 
     make bench-gpu
     python -m benchmarks.gpu.steps --json FILE
@@ -10,9 +10,9 @@ memory, with and without `prefetch_lookups`, and with all on the GPU, beside wha
 predicts. `--kernels` names the file of `benchmarks.gpu.kernels`, which has the rates of copies.
 
 Then W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there
-already, and the update, each with 32 batches in turn. Those of TensorFlow are one compiled
-function, so that calls from Python are no part of it; torch has none, and what its calls take is
-part of its steps. And Tiny with its tables in memory, its dense part on the GPU.
+already, and the update, each with 32 batches in turn. Ours are one compiled function, so that calls
+from Python are no part of it; torch has none, and what its calls take is part of its steps. And
+Tiny with its tables in memory, its dense part on the GPU.
 
 Each part has a process and the GPU to itself. What fails, for want of memory perhaps, is left out,
 and so is what is next once `--seconds` are over; the file has what came before.
@@ -38,8 +38,6 @@ from benchmarks.process import in_fresh_process
 # Of each peer; Adam as all of it does it, or of the rows of a batch alone.
 COLUMNS = {
     "keras_sparse, HBM": ("sgd", "adagrad", "lazy_adam", "adam"),
-    "keras_sparse, DRAM": ("sgd", "adagrad", "lazy_adam", "adam"),
-    "TensorFlow by hand": ("sgd", "adagrad", "lazy_adam"),
     "torch sparse": ("sgd", "adagrad", "lazy_adam"),
 }
 WORKLOADS = ("w1", "w2", "w3")
@@ -62,16 +60,8 @@ def make_calls(peer, workload, column):
     import tensorflow as tf
 
     from benchmarks.peers import ours
-    from benchmarks.peers import tensorflow_variable
 
-    if peer == "TensorFlow by hand":
-        step = tensorflow_variable.build(workload, column, in_one_call=True)
-    elif peer == "keras_sparse, DRAM":
-        with tf.device("CPU"):  # as if the GPU were not there
-            step = ours.build(workload, column, in_one_call=True)
-            step(0)
-    else:
-        step = ours.build(workload, column, in_one_call=True, storage="HBM")
+    step = ours.build(workload, column, in_one_call=True, storage="HBM")
     return lambda: step(0), tf.test.experimental.sync_devices
 
 

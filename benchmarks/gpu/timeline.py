@@ -16,19 +16,11 @@ import collections
 import ctypes
 import dataclasses
 import itertools
+import json
 import re
 import time
 
 import numpy as np
-
-
-class TracedWork(ctypes.Structure):
-    """That of `device_trace.h`."""
-
-    _fields_ = [("name", ctypes.c_char_p)]
-    _fields_ += [
-        (name, ctypes.c_int64) for name in ("bytes", "called", "returned", "began", "ended")
-    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,20 +105,20 @@ def record(take_step, num_steps):
     from keras_sparse.native import library
 
     native = ctypes.CDLL(library.library_path)
-    native.keras_sparse_stop_trace.restype = ctypes.c_int64
+    native.keras_sparse_stop_trace.restype = ctypes.c_char_p
     native.keras_sparse_start_trace()
-    works, steps = ctypes.POINTER(TracedWork)(), []
+    steps = []
     for i in range(num_steps + 1):
         begin = time.monotonic_ns()  # the clock of the trace
         take_step(i)
         steps.append((begin, time.monotonic_ns()))
-    number = native.keras_sparse_stop_trace(ctypes.byref(works))
-    traced = [
-        {name: getattr(each, name) for name, _ in TracedWork._fields_} for each in works[:number]
-    ]
-    for each in traced:
-        each["name"] = short_name(each["name"].decode())
-    return {"steps": steps[1:], "works": traced}
+    return named({"steps": steps[1:], "works": json.loads(native.keras_sparse_stop_trace())})
+
+
+def named(facts):
+    """The same with short names of kernels."""
+    works = [each | {"name": short_name(each["name"])} for each in facts["works"]]
+    return facts | {"works": works}
 
 
 def short_name(name):

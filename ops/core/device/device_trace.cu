@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -14,10 +13,13 @@ namespace keras_sparse {
 namespace {
 
 struct Recorded {
-  TracedWork work;
+  const char* name;
   const void* kernel;
-  cudaEvent_t begin;
-  cudaEvent_t end;
+  int64_t bytes;
+  int64_t called;
+  int64_t returned = 0;
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
 };
 
 struct Trace {
@@ -27,9 +29,6 @@ struct Trace {
   // An event at a known time of the CPU's clock; null before the first work.
   cudaEvent_t origin GUARDED_BY(mutex) = nullptr;
   int64_t origin_time GUARDED_BY(mutex) = 0;
-  // What the last trace was.
-  std::map<const void*, std::string> names GUARDED_BY(mutex);
-  std::vector<TracedWork> works GUARDED_BY(mutex);
 };
 
 // Never destroyed: threads may work until the process ends.
@@ -75,9 +74,8 @@ void TraceScope::Begin(const char* name, const void* kernel,
     trace.origin_time = Now();
   }
   place_ = trace.recorded.size();
-  const int64_t called = Now();
-  trace.recorded.push_back(
-      {{name, bytes, called, 0, 0, 0}, kernel, has_work_ ? EventOn(stream_) : nullptr, nullptr});
+  trace.recorded.push_back({name, kernel, bytes, Now()});
+  if (has_work_) trace.recorded.back().begin = EventOn(stream_);
 }
 
 void TraceScope::End() NO_THREAD_SAFETY_ANALYSIS {
@@ -86,47 +84,59 @@ void TraceScope::End() NO_THREAD_SAFETY_ANALYSIS {
   if (place_ < trace.recorded.size()) {  // otherwise the trace has ended
     Recorded& recorded = trace.recorded[place_];
     if (has_work_) recorded.end = EventOn(stream_);
-    recorded.work.returned = Now();
+    recorded.returned = Now();
   }
   if (has_work_) trace.enqueuing.unlock();
 }
 
 void StartTrace() { TraceScope::is_on = true; }
 
-int64_t StopTrace(const TracedWork** works) {
+std::vector<TracedWork> StopTrace() {
   TraceScope::is_on = false;
   Trace& trace = TheTrace();
   const MutexLock lock(trace.mutex);
-  trace.works.clear();
   const auto time_of = [origin = trace.origin, time = trace.origin_time](cudaEvent_t event) {
+    if (event == nullptr) return int64_t{0};
     float ms = 0;
     (void)cudaEventSynchronize(event);
     (void)cudaEventElapsedTime(&ms, origin, event);
     (void)cudaEventDestroy(event);
     return time + static_cast<int64_t>(double{ms} * 1e6);
   };
+  std::vector<TracedWork> works;
   for (const Recorded& each : trace.recorded) {
-    TracedWork work = each.work;
-    if (each.kernel != nullptr) {
-      std::string& name = trace.names[each.kernel];
-      if (name.empty()) name = NameOf(each.kernel);
-      work.name = name.c_str();
-    }
-    if (each.begin != nullptr) work.began = time_of(each.begin);
-    if (each.end != nullptr) work.ended = time_of(each.end);
-    trace.works.push_back(work);
+    works.push_back({each.kernel == nullptr ? each.name : NameOf(each.kernel), each.bytes,
+                     each.called, each.returned, time_of(each.begin), time_of(each.end)});
   }
   trace.recorded.clear();
   if (trace.origin != nullptr) (void)cudaEventDestroy(trace.origin);
   trace.origin = nullptr;
-  *works = trace.works.data();
-  return static_cast<int64_t>(trace.works.size());
+  return works;
+}
+
+std::string ToJson(const std::vector<TracedWork>& works) {
+  std::string json;
+  for (const TracedWork& each : works) {
+    json += (json.empty() ? "[{\"name\": \"" : ", {\"name\": \"") + each.name + "\"";
+    const auto add = [&json](const char* name, int64_t value) {
+      json += std::string(", \"") + name + "\": " + std::to_string(value);
+    };
+    add("bytes", each.bytes);
+    add("called", each.called);
+    add("returned", each.returned);
+    add("began", each.began);
+    add("ended", each.ended);
+    json += "}";
+  }
+  return json.empty() ? "[]" : json + "]";
 }
 
 }  // namespace keras_sparse
 
-// For benchmarks in Python.
+// For benchmarks in Python. The array is valid until the next call.
 extern "C" void keras_sparse_start_trace() { keras_sparse::StartTrace(); }
-extern "C" int64_t keras_sparse_stop_trace(const keras_sparse::TracedWork** works) {
-  return keras_sparse::StopTrace(works);
+extern "C" const char* keras_sparse_stop_trace() {
+  static std::string json;
+  json = keras_sparse::ToJson(keras_sparse::StopTrace());
+  return json.c_str();
 }

@@ -5,12 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace keras_sparse {
 
 // Work on the stream, or a wait of the CPU for it. Times are nanoseconds of the CPU's steady clock.
 struct TracedWork {
-  const char* name;  // a kernel's demangled name, or what the scope was given
+  std::string name;  // a kernel as C++ declares it, or what the scope was given
   int64_t bytes;     // of a copy or fill
   int64_t called;    // when the CPU asked for it
   int64_t returned;  // when the CPU continued
@@ -39,15 +41,14 @@ class TraceScope {
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
+  static std::atomic<bool> is_on;
+
  private:
-  friend void StartTrace();
-  friend int64_t StopTrace(const TracedWork** works);
   static constexpr size_t kNowhere = SIZE_MAX;
 
   void Begin(const char* name, const void* kernel, int64_t bytes);
   void End();
 
-  static std::atomic<bool> is_on;
   const bool has_work_ = false;
   void* const stream_ = nullptr;
   size_t place_ = kNowhere;  // in the trace
@@ -56,9 +57,10 @@ class TraceScope {
 // Starts a trace of all threads of the process. The first work waits for its stream, by which the
 // clocks of CPU and GPU are compared.
 void StartTrace();
-// Ends the trace, and waits for its work.
-//   works  in the order of their calls, valid until the next trace; returns their number
-int64_t StopTrace(const TracedWork** works);
+// Ends the trace, waits for its work and returns it in the order of the calls.
+std::vector<TracedWork> StopTrace();
+// Returns a JSON array with an object for each.
+std::string ToJson(const std::vector<TracedWork>& works);
 
 }  // namespace keras_sparse
 
