@@ -14,7 +14,6 @@ kernels of a few microseconds seem slower than they are.
 
 import collections
 import ctypes
-import dataclasses
 import itertools
 import json
 import re
@@ -22,47 +21,29 @@ import time
 
 import numpy as np
 
-
-@dataclasses.dataclass(frozen=True)
-class Lookups:
-    """What a step looks up in tables of one width.
-
-    Attributes:
-        row, record: Bytes of a row, and of it with its slots.
-        rows: Number of rows of the tables.
-        ids, bags, distinct: Numbers of ids, of bags and of rows of the step.
-        frequent: Number of ids of rows with more than `MOST_IN_A_LANE` gradients.
-    """
-
-    row: int
-    record: int
-    rows: int
-    ids: int
-    bags: int
-    distinct: int
-    frequent: int
-
-
-NUMBERS = [each.name for each in dataclasses.fields(Lookups)][2:]
 MOST_IN_A_LANE = 256
-# Bytes that a kernel has to move for `Lookups`, by the name of its function.
+# What a step looks up in tables of one width: rows of the tables; ids, bags and distinct rows of
+# the step; ids of rows with more than MOST_IN_A_LANE gradients.
+NUMBERS = ("rows", "ids", "bags", "distinct", "frequent")
+# Bytes that a kernel has to move for these numbers, by the name of its function. `row` and `record`
+# are the bytes of a row, and of it with its slots.
 BYTES = {
-    "StaticRowsKernel": lambda of: of.ids * (8 + 4),
-    "DynamicRowsKernel": lambda of: of.ids * (8 + 4) + of.distinct * 128,
-    "CheckBagsKernel": lambda of: of.bags * 8,
-    "PoolKernel": lambda of: of.ids * 4 + of.bags * (8 + of.row) + of.distinct * of.row,
-    "RowsKernel": lambda of: of.ids * (4 + 4),
-    "BagsKernel": lambda of: of.bags * 8 + of.ids * 4,
-    "CountKernel": lambda of: of.ids * 4,
+    "StaticRowsKernel": lambda ids, **_: ids * (8 + 4),
+    "DynamicRowsKernel": lambda ids, distinct, **_: ids * (8 + 4) + distinct * 128,
+    "CheckBagsKernel": lambda bags, **_: bags * 8,
+    "PoolKernel": lambda ids, bags, distinct, row, **_: ids * 4 + bags * (8 + row) + distinct * row,
+    "RowsKernel": lambda ids, **_: ids * (4 + 4),
+    "BagsKernel": lambda ids, bags, **_: bags * 8 + ids * 4,
+    "CountKernel": lambda ids, **_: ids * 4,
     # Of each 8 bits all pairs are read and written; all bits are counted before.
-    "SortPairs": lambda of: of.ids * (4 + 16 * -(-of.rows.bit_length() // 8)),
-    "OrderKernel": lambda of: of.ids * (4 + 4 + 8),
-    "MarkBeginsKernel": lambda of: of.ids * (4 + 1),
-    "Flagged": lambda of: of.ids + of.distinct * 4,
-    "FindLongKernel": lambda of: of.distinct * 4,
-    "LongSegmentsKernel": lambda of: of.frequent * 8 + min(of.frequent, of.bags) * of.row,
-    "UpdateKernel": lambda of: (
-        (of.ids - of.frequent) * 8 + of.bags * of.row + of.distinct * 2 * of.record
+    "SortPairs": lambda ids, rows, **_: ids * (4 + 16 * -(-rows.bit_length() // 8)),
+    "OrderKernel": lambda ids, **_: ids * (4 + 4 + 8),
+    "MarkBeginsKernel": lambda ids, **_: ids * (4 + 1),
+    "Flagged": lambda ids, distinct, **_: ids + distinct * 4,
+    "FindLongKernel": lambda distinct, **_: distinct * 4,
+    "LongSegmentsKernel": lambda frequent, bags, row, **_: frequent * 8 + min(frequent, bags) * row,
+    "UpdateKernel": lambda ids, frequent, bags, distinct, row, record, **_: (
+        (ids - frequent) * 8 + bags * row + distinct * 2 * record
     ),
 }
 
@@ -82,7 +63,7 @@ def ids_of_tables(model, ids, batch_size):
 
 
 def lookups_of(model, ids, batch_size, num_slots):
-    """Returns the `Lookups` of a batch of a synthetic model, a dict for each width."""
+    """Returns the arguments of `BYTES` for a batch of a synthetic model, a dict for each width."""
     found = collections.defaultdict(list)
     for table, parts in ids_of_tables(model, ids, batch_size).items():
         counts = np.unique(np.concatenate([*map(np.ravel, parts)]), return_counts=True)[1]
@@ -135,7 +116,6 @@ def table(facts, copy_rate=None):
         copy_rate: Float. GB/s that a copy on the GPU reads and writes, or `None`.
     """
     num_steps = len(facts["steps"])
-    lookups = [Lookups(**each) for each in facts["lookups"]]
     in_steps = [
         [each for each in facts["works"] if begin <= each["called"] < end]
         for begin, end in facts["steps"]
@@ -153,10 +133,10 @@ def table(facts, copy_rate=None):
         cells = f"{name:24} {len(works) / num_steps:6.4g} {ms(works):8.3f}"
         cells += f" {ms(works, 'called', 'returned'):8.3f}"
         moved = sum(each["bytes"] for each in works) / num_steps
-        moved = moved or sum(BYTES[name](of) for of in lookups if name in BYTES)
+        moved = moved or sum(BYTES[name](**each) for each in facts["lookups"] if name in BYTES)
         if moved:
             cells += f" {moved / 1e6:8.3f}"
-        if moved and copy_rate and ms(works):
+        if name in BYTES and moved and copy_rate:
             cells += f" {moved / ms(works) / 1e6 / copy_rate:9.0%}"
         lines.append(cells)
     ours = [work for works in by_name.values() for work in works]
