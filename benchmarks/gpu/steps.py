@@ -10,9 +10,8 @@ memory, with and without `prefetch_lookups`, and with all on the GPU, beside wha
 predicts. `--kernels` names the file of `benchmarks.gpu.kernels`, which has the rates of copies.
 
 Then W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there
-already, and the update, each with 32 batches in turn. Ours are one compiled function, so that calls
-from Python are no part of it; torch has none, and what its calls take is part of its steps. And
-Tiny with its tables in memory, its dense part on the GPU.
+already, and the update, each with 32 batches in turn, in one compiled function, so that calls from
+Python are no part of it. And Tiny with its tables in memory, its dense part on the GPU.
 
 Each part has a process and the GPU to itself. What fails, for want of memory perhaps, is left out,
 and so is what is next once `--seconds` are over; the file has what came before.
@@ -35,11 +34,8 @@ from benchmarks.gpu import kernels
 from benchmarks.gpu import timeline
 from benchmarks.process import in_fresh_process
 
-# Of each peer; Adam as all of it does it, or of the rows of a batch alone.
-COLUMNS = {
-    "keras_sparse, HBM": ("sgd", "adagrad", "lazy_adam", "adam"),
-    "torch sparse": ("sgd", "adagrad", "lazy_adam"),
-}
+# Adam as all of it does it, or of the rows of a batch alone.
+COLUMNS = ("sgd", "adagrad", "lazy_adam", "adam")
 WORKLOADS = ("w1", "w2", "w3")
 
 # What `benchmarks.async_lookup` is called with.
@@ -48,57 +44,28 @@ ON_GPU += ("--drawn", "80", "--first-steps", "80", "--warm-steps", "40", "--step
 TRACED_STEPS = "3"
 
 
-def make_calls(peer, workload, column):
-    """Returns a function that takes a step with each batch, and one that waits for the GPU."""
-    if peer == "torch sparse":
-        import torch
-
-        from benchmarks.peers import torch_bags
-
-        step = torch_bags.build(workload, column, device="cuda")
-        return lambda: [step(i) for i in range(len(workload.ids))], torch.cuda.synchronize
+def measure_workloads(names, scale, rounds):
+    """Returns a dict for each workload and column, with milliseconds of a step, and prints it."""
     import tensorflow as tf
 
     from benchmarks.peers import ours
 
-    step = ours.build(workload, column, in_one_call=True, storage="HBM")
-    return lambda: step(0), tf.test.experimental.sync_devices
-
-
-def time_peer(peer, paths, rounds):
-    """Returns a dict for each workload and column, with milliseconds of a step."""
     facts = []
-    for name, path in paths.items():
-        workload = workloads.load(path)
-        for column in COLUMNS[peer]:
-            take_steps, wait = make_calls(peer, workload, column)
+    for name in names:
+        workload = workloads.NAMES[name](scale)
+        for column in COLUMNS:
+            take_steps = ours.build(workload, column, in_one_call=True, storage="HBM")
             times = []
             for _ in range(rounds + 2):
                 start = time.perf_counter()
-                take_steps()
-                wait()
+                take_steps(0)
+                tf.test.experimental.sync_devices()
                 times.append((time.perf_counter() - start) * 1e3 / len(workload.ids))
             del take_steps  # and with it the tables
             gc.collect()
-            facts.append({"workload": name, "peer": peer, "column": column, "ms": times[2:]})
+            facts.append({"workload": name, "column": column, "ms": times[2:]})
+            print(f"{name} {column:9} {statistics.median(times[2:]):8.3f} ms", flush=True)
     return facts
-
-
-def time_peers(peer, paths, rounds):
-    """The same, in a process of its own, and prints it."""
-    facts = in_fresh_process(time_peer, peer, paths, rounds)
-    for each in facts:
-        ms = statistics.median(each["ms"])
-        print(f"{each['workload']} {peer:20} {each['column']:9} {ms:8.3f} ms", flush=True)
-    return facts
-
-
-def draw(names, scale, folder):
-    """Returns the files with the ids of workloads: drawn once, as that takes half a minute."""
-    files = {name: pathlib.Path(folder, f"{name}.npz") for name in names}
-    for name, path in files.items():
-        workloads.save(workloads.NAMES[name](scale), path)
-    return files
 
 
 def time_model(model, storage, options, copy_rate):
@@ -122,9 +89,10 @@ def time_model(model, storage, options, copy_rate):
     return [{"model": model, "storage": storage, "apis": facts["apis"], "trace": facts["trace"]}]
 
 
-def parts(options, folder):
+def parts(options):
     """Yields the kind of each part, its name and a function that measures it, in order of worth."""
-    ours = json.loads(options.kernels.read_text())["ours"] if options.kernels else []
+    has_kernels = options.kernels is not None and options.kernels.exists()
+    ours = json.loads(options.kernels.read_text())["ours"] if has_kernels else []
     rates = {name.partition(" ")[2]: f"{rate:.3f}" for name, rate in kernels.rates_of(ours).items()}
 
     def of_models(names, storage):
@@ -138,14 +106,9 @@ def parts(options, folder):
         bus = ("--bus", rates["to the GPU"], rates["from the GPU"]) if rates else ()
         arguments = (*ON_GPU, *bus, *options.of_tiers)
         yield "tiers", "GPU memory over memory", lambda: async_lookup.main(arguments)
-    paths = draw(options.workloads, options.scale, folder)
-    peers = [
-        ("steps", peer, functools.partial(time_peers, peer, paths, options.rounds))
-        for peer in COLUMNS
-    ]
-    yield peers[0]
+    steps = (measure_workloads, options.workloads, options.scale, options.rounds)
+    yield "steps", "W1 to W3", lambda: in_fresh_process(*steps)
     yield from of_models(options.in_memory, "DRAM")
-    yield from peers[1:]
 
 
 def parse(arguments):
@@ -168,23 +131,22 @@ def main(arguments=None):
     options = parse(arguments)
     begin = time.monotonic()
     facts = {"steps": [], "models": [], "tiers": "", "seconds": {}, "left_out": {}}
-    with tempfile.TemporaryDirectory() as folder:
-        for kind, name, measure in parts(options, folder):
-            start = time.monotonic()
-            try:
-                if start - begin > options.seconds:
-                    raise TimeoutError(f"{options.seconds:.0f} s are over")
-                found = measure()
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                facts["left_out"][name] = reason
-                print(f"{name} is left out: {reason}", flush=True)
-            else:
-                facts[kind] += found
-                facts["seconds"][name] = time.monotonic() - start
-                print(f"({name}: {facts['seconds'][name]:.0f} s)\n", flush=True)
-            if options.json:
-                options.json.write_text(json.dumps(facts))
+    for kind, name, measure in parts(options):
+        start = time.monotonic()
+        try:
+            if start - begin > options.seconds:
+                raise TimeoutError(f"{options.seconds:.0f} s are over")
+            found = measure()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            facts["left_out"][name] = reason
+            print(f"{name} is left out: {reason}", flush=True)
+        else:
+            facts[kind] += found
+            facts["seconds"][name] = time.monotonic() - start
+            print(f"({name}: {facts['seconds'][name]:.0f} s)\n", flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(facts))
     print(f"In all {time.monotonic() - begin:.0f} s", flush=True)
 
 

@@ -136,7 +136,7 @@ def table(facts, copy_rate=None):
         moved = moved or sum(BYTES[name](**each) for each in facts["lookups"] if name in BYTES)
         if moved:
             cells += f" {moved / 1e6:8.3f}"
-        if name in BYTES and moved and copy_rate:
+        if name in BYTES and moved and copy_rate and ms(works):
             cells += f" {moved / ms(works) / 1e6 / copy_rate:9.0%}"
         lines.append(cells)
     ours = [work for works in by_name.values() for work in works]
