@@ -152,6 +152,11 @@ class Bench {
     std::unique_ptr<Device> device;
     Check(Device::Open(0, &device));
     device_ = std::move(device);
+    // CUDA's pool keeps freed memory, as TensorFlow's does, and not only until the next wait.
+    cudaMemPool_t pool = nullptr;
+    uint64_t kept = UINT64_MAX;
+    Check(cudaDeviceGetDefaultMemPool(&pool, 0));
+    Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
     for (const std::string& each : files) Read(each);
   }
 
