@@ -12,7 +12,11 @@ With a tenth of the rows in memory, through the page cache and past it, two more
 the lookup and the update of the table, and the dense part with rows that are given. No step can be
 faster than the larger of the two; the aim for `exact` is 1.15 of it. With all rows in memory the
 aim is 1.03 of `off`. With `--on-gpu` the first tier is the memory of the GPU that computes the
-dense part, over memory. With `--drawn N` batches come again: N are drawn, and taken in turn.
+dense part, over memory. With `--drawn N` batches come again: N are drawn, and taken in turn. Then
+the rows that miss the first tier are predicted by the miss curve of these batches, and, with the
+rates of copies between memory and GPU (`--bus`), a step of the GPU over memory. Of steps on a GPU
+it prints timelines, too (`benchmarks/gpu/timeline.py`).
+
 `--warm-steps` are steps of a turn before its clock starts, `--first-steps` those that fill memory.
 """
 
@@ -26,6 +30,7 @@ import numpy as np
 
 from benchmarks import storage_tiers
 from benchmarks import workloads
+from benchmarks.gpu import timeline
 from benchmarks.memory import DIM
 from benchmarks.process import in_fresh_process
 from benchmarks.report import markdown
@@ -35,6 +40,7 @@ from benchmarks.report import show
 from benchmarks.timing import rotated
 from benchmarks.training import import_rows
 from benchmarks.training import make_storage
+from benchmarks.training import RECORD_BYTES
 
 TITLE = "Lookups ahead of their steps, ms"
 # Tiers, the share of the keys that the first one holds, and whether it goes past the page cache.
@@ -54,6 +60,10 @@ STAGED = ("used", "missed", "waited a step", "staleness max, mean")
 HOTNESS, NUM_FEATURES = 26, 13
 WARM_STEPS = 64  # of a turn; "auto" has settled by then
 BATCHES_AHEAD = 16  # beyond those of a turn's steps
+FOLLOWED = 16  # one key in so many, for the miss curve
+MOST_ON_GPU = 2  # times all on the GPU, with a tenth there
+TRACED = ("off", "exact")  # on a GPU
+TRACED_STEPS = 3
 
 
 def make_head(dim):
@@ -187,8 +197,12 @@ def look_ahead(batches, model, way, options):
     return prefetch_lookups(batches, model, options.num_threads, options.capacity, way)
 
 
-def take_turn(step, batches, table, options):
-    """Returns steps in ms, and what became of the lookups that were staged for them."""
+def take_turn(step, batches, table, options, traces=False):
+    """Returns steps in ms, and what became of the lookups that were staged for them.
+
+    Args:
+        traces: Boolean. Whether to print a timeline of some more steps.
+    """
     iterator = iter(batches)
     for _ in range(options.warm_steps):
         step(iterator)
@@ -198,6 +212,9 @@ def take_turn(step, batches, table, options):
         step(iterator)
         times.append((time.perf_counter() - start) * 1e3)
     after = staged_so_far(table)
+    if traces:
+        facts = timeline.record(lambda _: step(iterator), TRACED_STEPS)
+        print(timeline.table(facts | {"lookups": []}), flush=True)
     counts = {name: after[name] - before[name] for name in COUNTS}
     most = after["staleness_max"] if counts["staleness_sum"] else 0  # of all turns
     return times, counts | {"staleness_max": most}
@@ -226,14 +243,78 @@ def measure(storage_type, share, direct, folder, options):
     turns = {way: [] for way in ((*MODES, *ALONE) if "_" in storage_type else MODES)}
     for number in range(options.rounds):
         for way in rotated([*turns], number):
-            layer.stats()  # waits until all is written
+            before = num_promoted(layer)  # waits until all is written
             num_batches = options.warm_steps + options.steps + BATCHES_AHEAD
             batches = make_batches(next_ids(num_batches), options)
             ahead = look_ahead(batches, model, way, options)
-            turns[way].append(take_turn(steps[way], ahead, layer.embeddings, options))
+            traces = options.on_gpu and way in TRACED
+            turns[way].append(take_turn(steps[way], ahead, layer.embeddings, options, traces))
+            num_steps = options.warm_steps + options.steps + traces * (1 + TRACED_STEPS)
+            turns[way][-1][1]["promoted"] = (num_promoted(layer) - before) / num_steps
             step = statistics.median(turns[way][-1][0])
             print(f"round {number + 1}, {way}: {step:.3g} ms", flush=True)
     return turns
+
+
+def num_promoted(layer):
+    """Rows that the first tier has taken from those below so far."""
+    return next(iter(layer.embeddings.stats()["tiers"].values()))["promotions"]
+
+
+def misses_a_step(ids, num_rows, one_in=1):
+    """Returns how many rows a step reads from below a first tier, in the mean.
+
+    Batches come in turn, again and again, every key has its row, and the tier keeps the rows that
+    were used last.
+
+    Args:
+        ids: int64 array of shape `(num_batches, ...)`.
+        num_rows: Integer. Rows in the first tier.
+        one_in: Integer. Of so many keys one is followed, for a part of the time.
+    """
+    from keras_sparse.storage import miss_curve
+
+    followed = [each[each % one_in == 0] for each in ids]
+    once, twice = (
+        miss_curve(followed * times, verbose=False).misses_per_step(num_rows // one_in)
+        for times in (1, 2)
+    )
+    return (2 * twice - once) * one_in  # those of the second time
+
+
+def predicted_ms(alone_ms, misses, bus):
+    """Returns ms of a step that also moves missed records up to the GPU, and as many down.
+
+    Args:
+        alone_ms: Float. A step with all rows on the GPU.
+        misses: Float. Rows.
+        bus: Pair of floats, GB/s of copies to the GPU and from it.
+    """
+    return alone_ms + sum(misses * RECORD_BYTES / rate / 1e6 for rate in bus)
+
+
+def prediction(case, share, turns, alone, options):
+    """Returns text: what the miss curve predicts of a case with tiers, beside what was measured.
+
+    Args:
+        share: Float. Of the keys, in the first tier.
+        turns: Of the case, by the way.
+        alone: Turns with all rows in the first tier, by the way.
+    """
+    misses = misses_a_step(options.ids, int(options.keys * share), FOLLOWED)
+    promoted = statistics.mean(counts["promoted"] for _, counts in turns["off"])
+    text = f"{case}: {misses:,.0f} rows a step miss by the curve, {promoted:,.0f} did."
+    if not options.on_gpu or not all(options.bus):
+        return text
+    alone_ms = statistics.median(joined(alone["off"]))
+    ms = predicted_ms(alone_ms, misses, options.bus)
+    times = {"predicted, of their records up and down": ms}
+    times |= {way: statistics.median(joined(turns[way])) for way in MODES}
+    of_alone = (f"{way} {each:.3g} ({each / alone_ms:.2f})" for way, each in times.items())
+    return (
+        f"{text} A step in ms, and to that with all on the GPU, {alone_ms:.3g}: "
+        f"{'; '.join(of_alone)}; the aim is {MOST_ON_GPU}."
+    )
 
 
 def report(case, turns):
@@ -296,18 +377,24 @@ def main(arguments=None):
         num_threads="auto",
         capacity="auto",
         on_gpu=False,
+        bus=(0.0, 0.0),
         folder=None,
     )
     has_direct_io = storage_tiers.has_direct_io(options.folder or tempfile.gettempdir())
     texts = [f"{options.keys:,} keys, batches of {options.batch_size:,}. Medians of all steps."]
     generator = np.random.default_rng(workloads.SEED)
     options.ids = draw_ids(generator, options.drawn, options) if options.drawn else None
-    for name, case in (CASES_ON_GPU if options.on_gpu else CASES).items():
+    cases, found = CASES_ON_GPU if options.on_gpu else CASES, {}
+    for name, case in cases.items():
         if case[2] and not has_direct_io:
             continue
         say(f"{name}:")
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            texts.append(report(name, in_fresh_process(measure, *case, folder, options)))
+            found[name] = in_fresh_process(measure, *case, folder, options)
+        texts.append(report(name, found[name]))
+    *tiered, alone = found
+    for name in tiered if options.drawn else ():
+        texts.append(prediction(name, cases[name][1], found[name], found[alone], options))
     return show(TITLE, "\n\n".join(texts))
 
 

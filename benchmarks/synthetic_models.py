@@ -9,6 +9,7 @@ model in one `tf.function`: lookup of all tables, dense layers, gradients, updat
 tables shorter. With `--storage` of two tiers the large tables take any key and keep most rows on a
 disk, with HBM all are in the memory of a GPU. `--api ours keras dense` lets these take turns in one
 process: our tables, those of Keras, and none, where rows are given and only their gradient is made.
+`--trace` prints a timeline of the GPU's work in some more steps (`benchmarks/gpu/timeline.py`).
 
 Every row has its place before the clock starts (`--make_rows all`), as where rows were trained
 before. The rows of batches that come in turn are soon in memory: where a disk is to be timed, take
@@ -49,6 +50,7 @@ def parser():
     add("--num_steps", type=int, default=100)
     add("--warm_steps", type=int, default=5, help="before the clock starts (5)")
     add("--num_data_batches", type=int, default=10, help="in turn; 0: none twice (10)")
+    add("--trace", type=int, default=0, help="steps of `ours` for a timeline, with HBM (0)")
     add("--bandwidth", action=yes_no, default=True, help="measure what memory gives")
     add("--threads", type=int, default=os.cpu_count(), help="of a rank (all cores)")
     add("--json", type=pathlib.Path, help="also write all of it to this file")
@@ -66,6 +68,11 @@ def check(options, num_ranks):
         raise ValueError(
             "`--storage` must be DRAM or HBM with --api keras, whose tables are "
             f"in memory: leave it out. Received: storage='{options.storage}'"
+        )
+    if options.trace and (options.storage != "HBM" or "ours" not in options.api):
+        raise ValueError(
+            "`--trace` must be 0 unless --storage is HBM and --api has ours. Received: "
+            f"trace={options.trace}, storage='{options.storage}', api={options.api}"
         )
     if options.batch_size % num_ranks:
         raise ValueError(

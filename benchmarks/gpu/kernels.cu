@@ -1,9 +1,10 @@
 // Times what the kernels of tables take on a GPU: a line of JSON each. See kernels.py, which says
 // what the names are and how many bytes each has to move.
 //
-//   keras_sparse_gpu_bench NUM_ROWS ORDER=FILE...
-//     NUM_ROWS  of each table
-//     FILE      ids below NUM_ROWS, int64 as they are in memory
+//   keras_sparse_gpu_bench MODEL NUM_ROWS ORDER=FILE...
+//     MODEL     a file with the tables of a model and a batch (ModelTable), int64 as in memory
+//     NUM_ROWS  of each other table
+//     FILE      ids below NUM_ROWS, int64 as in memory
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -20,8 +21,7 @@
 
 #include "ops/core/base/executor.h"
 #include "ops/core/device/device_array.h"
-#include "ops/core/gradients/row_segments.h"
-#include "ops/core/index/hbm_index.h"
+#include "ops/core/device/device_trace.h"
 #include "ops/core/operations/apply.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/pool_rows.h"
@@ -37,6 +37,7 @@ namespace {
 constexpr int64_t kBagIds = 16;
 constexpr int kCalls = 10;  // timed as one
 constexpr int kRounds = 5;
+constexpr int kTraced = 3;  // steps
 
 void Check(const Status& status) {
   if (status.ok()) return;
@@ -47,6 +48,12 @@ void Check(cudaError_t error) {
   if (error == cudaSuccess) return;
   std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
   std::exit(1);
+}
+
+// Nanoseconds of the clock of traces.
+int64_t Now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 double MsSince(std::chrono::steady_clock::time_point begin) {
@@ -97,7 +104,6 @@ double WallMs(Device* device, const Call& call) {
 
 struct Ids {
   std::string order;
-  std::vector<int64_t> host;
   DeviceArray<int64_t> ids;
   DeviceArray<int64_t> splits;  // of bags of kBagIds
 
@@ -105,6 +111,32 @@ struct Ids {
   Bags None() const { return {Combiner::kNone, size(), size()}; }
   Bags Sums() const { return {Combiner::kSum, size(), size() / kBagIds, splits.data()}; }
 };
+
+// A table of a model, and what a batch looks up: sums of bags.
+struct ModelTable {
+  // What the file has of each table first; splits and ids of each follow.
+  struct Sizes {
+    int64_t num_rows;
+    int64_t dim;
+    int64_t num_bags;
+    int64_t num_ids;
+  } sizes;
+  DeviceArray<int64_t> splits;
+  DeviceArray<int64_t> ids;
+  DeviceArray<float> rows;
+  DeviceArray<float> grads;
+  std::unique_ptr<EmbeddingTable> table;
+
+  Bags bags() const { return {Combiner::kSum, sizes.num_ids, sizes.num_bags, splits.data()}; }
+};
+
+template <typename T>
+std::vector<T> ReadFrom(std::ifstream* file, int64_t n) {
+  std::vector<T> values(static_cast<size_t>(n));
+  file->read(reinterpret_cast<char*>(values.data()),
+             static_cast<std::streamsize>(values.size() * sizeof(T)));
+  return values;
+}
 
 void Say(const std::string& name, const std::string& order, int64_t dim, int64_t n, double ms) {
   std::printf("{\"name\": \"%s\", \"ids\": \"%s\", \"dim\": %" PRId64 ", \"n\": %" PRId64
@@ -115,23 +147,27 @@ void Say(const std::string& name, const std::string& order, int64_t dim, int64_t
 
 class Bench {
  public:
-  Bench(int64_t num_rows, const std::vector<std::string>& files) : num_rows_(num_rows) {
+  Bench(std::string model, int64_t num_rows, const std::vector<std::string>& files)
+      : model_(std::move(model)), num_rows_(num_rows) {
     std::unique_ptr<Device> device;
     Check(Device::Open(0, &device));
     device_ = std::move(device);
+    // CUDA's pool keeps freed memory, as TensorFlow's does, and not only until the next wait.
+    cudaMemPool_t pool = nullptr;
+    uint64_t kept = UINT64_MAX;
+    Check(cudaDeviceGetDefaultMemPool(&pool, 0));
+    Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept));
     for (const std::string& each : files) Read(each);
   }
 
   void Run() {
     TimeCopies();
-    for (const int64_t dim : {16, 32, 64, 128}) {
-      TimeTable("static", dim, RuleOf("adagrad"));
-    }
+    TraceModel();
+    for (const char* kind : {"static", "bfloat16", "dynamic"}) TimeTable(kind, 64, "adagrad");
     for (const char* rule : {"sgd", "row_wise_adagrad", "lazy_adam", "adam"}) {
-      TimeTable("static", 64, RuleOf(rule));
+      TimeTable("static", 64, rule);
     }
-    for (const int64_t dim : {64, 128}) TimeTable("dynamic", dim, RuleOf("adagrad"));
-    TimeIndex();
+    for (const int64_t dim : {16, 32, 128}) TimeTable("static", dim, "adagrad");
   }
 
  private:
@@ -148,11 +184,9 @@ class Bench {
     std::ifstream file(argument.substr(at + 1), std::ios::binary | std::ios::ate);
     Ids read;
     read.order = argument.substr(0, at);
-    read.host.resize(static_cast<size_t>(file.tellg()) / sizeof(int64_t));
+    const auto num_ids = static_cast<int64_t>(file.tellg()) / int64_t{sizeof(int64_t)};
     file.seekg(0);
-    file.read(reinterpret_cast<char*>(read.host.data()),
-              static_cast<std::streamsize>(read.host.size() * sizeof(int64_t)));
-    Check(DeviceArray<int64_t>::Copy(device_.get(), read.host, &read.ids));
+    Check(DeviceArray<int64_t>::Copy(device_.get(), ReadFrom<int64_t>(&file, num_ids), &read.ids));
     std::vector<int64_t> splits;
     for (int64_t i = 0; i <= read.size(); i += kBagIds) splits.push_back(i);
     Check(DeviceArray<int64_t>::Copy(device_.get(), splits, &read.splits));
@@ -180,25 +214,72 @@ class Bench {
     Check(cudaFreeHost(pinned));
   }
 
-  std::unique_ptr<EmbeddingTable> Open(bool is_dynamic, int64_t dim, const RuleOptions& rule) {
+  //   num_rows  -1: a dynamic table
+  std::unique_ptr<EmbeddingTable> Open(int64_t num_rows, int64_t dim, const RuleOptions& rule) {
     TableOptions options;
     options.name = "rows";
-    options.input_dim = is_dynamic ? -1 : num_rows_;
+    options.input_dim = num_rows;
+    options.types = rule.types;
     options.output_dim = dim;
     options.initializer = {"uniform", -1, 1, 1};
     options.storage.device = device_;
     std::unique_ptr<EmbeddingTable> table;
     Check(EmbeddingTable::Open(options, &executor_, &table));
-    const auto begin = std::chrono::steady_clock::now();
     Check(SetRule(table.get(), rule, &executor_));
-    Check(device_->Wait());
-    Say("op: build for " + rule.rule, "", dim, is_dynamic ? 0 : num_rows_, MsSince(begin));
     return table;
   }
 
-  ApplyRequest Update(EmbeddingTable* table, const int64_t* ids, const Bags& bags,
-                      const float* grads) const {
-    return {table, {{ids, bags, grads, table->dim()}}, generation_, {0.01f}};
+  static ApplyRequest Update(EmbeddingTable* table, const int64_t* ids, const Bags& bags,
+                             const float* grads) {
+    return {table, {{ids, bags, grads, table->dim()}}, RuleGenerationOf(*table), {0.01f}};
+  }
+
+  std::vector<ModelTable> ReadModel() {
+    std::ifstream file(model_, std::ios::binary);
+    std::vector<ModelTable> tables(static_cast<size_t>(ReadFrom<int64_t>(&file, 1)[0]));
+    for (ModelTable& each : tables) each.sizes = ReadFrom<ModelTable::Sizes>(&file, 1)[0];
+    for (ModelTable& each : tables) {
+      const auto& [num_rows, dim, num_bags, num_ids] = each.sizes;
+      Device* device = device_.get();
+      Check(
+          DeviceArray<int64_t>::Copy(device, ReadFrom<int64_t>(&file, num_bags + 1), &each.splits));
+      Check(DeviceArray<int64_t>::Copy(device, ReadFrom<int64_t>(&file, num_ids), &each.ids));
+      Check(DeviceArray<float>::Allocate(device, num_bags * dim, &each.rows));
+      const std::vector<float> grads(static_cast<size_t>(num_bags * dim), 1e-3f);
+      Check(DeviceArray<float>::Copy(device, grads, &each.grads));
+      each.table = Open(num_rows, dim, RuleOf("adagrad"));
+    }
+    return tables;
+  }
+
+  // Steps of the tables of a model, as in training: the update takes the rows that the lookup has
+  // found.
+  void TraceModel() {
+    const std::vector<ModelTable> tables = ReadModel();
+    std::vector<LookupRequest> lookups;
+    std::vector<ApplyRequest> updates;
+    for (const ModelTable& each : tables) {
+      EmbeddingTable* table = each.table.get();
+      lookups.push_back({table, each.ids.data(), each.bags(), each.rows.data()});
+      lookups.back().ids_owner = std::make_shared<bool>();  // `ids` outlive it
+      updates.push_back(Update(table, each.ids.data(), each.bags(), each.grads.data()));
+    }
+    const auto step = [&] {
+      Check(LookupRows(lookups, &executor_));
+      Check(ApplyGradients(updates, &executor_));
+    };
+    Say("op: step of the model", "", 0, 0, WallMs(device_.get(), step));
+    StartTrace();
+    std::string steps;
+    for (int i = 0; i <= kTraced; ++i) {  // the first warms up
+      const int64_t begin = Now();
+      step();
+      Check(device_->Wait());
+      if (i == 0) continue;
+      steps += (i > 1 ? ", [" : "[") + std::to_string(begin) + ", " + std::to_string(Now()) + "]";
+    }
+    std::printf("{\"steps\": [%s], \"works\": %s}\n", steps.c_str(), ToJson(StopTrace()).c_str());
+    std::fflush(stdout);
   }
 
   // All keys below num_rows_, a million at a time.
@@ -220,9 +301,11 @@ class Bench {
     Say("op: update of new keys", "in order", table->dim(), at_once, Median(times));
   }
 
-  void TimeTable(const std::string& kind, int64_t dim, const RuleOptions& rule) {
-    const auto table = Open(kind == "dynamic", dim, rule);
-    generation_ = RuleGenerationOf(*table);
+  //   kind  "static", "dynamic", or "bfloat16": static, with rows of that type
+  void TimeTable(const std::string& kind, int64_t dim, const std::string& name) {
+    RuleOptions rule = RuleOf(name);
+    if (kind == "bfloat16") rule.types.row = FloatType::kBFloat16;
+    const auto table = Open(kind == "dynamic" ? -1 : num_rows_, dim, rule);
     const int64_t n = ids_[0].size();
     DeviceArray<float> rows;
     Check(DeviceArray<float>::Allocate(device_.get(), n * dim, &rows));
@@ -241,7 +324,6 @@ class Bench {
     cuda_impl::HistoryOnDevice history;
     for (const Ids& ids : ids_) {
       TimeKernels(kind, table.get(), ids, rows.data(), grads.data(), own.get(), &history);
-      if (rule.rule == "adagrad") TimeOps(kind, table.get(), ids, rows.data(), grads.data());
     }
   }
 
@@ -258,108 +340,46 @@ class Bench {
       Check(cuda_impl::RowLookupResult::Find({{&state, ids.ids.data(), ids.size()}}, device_.get(),
                                              &found));
     };
-    say("find", GpuMs(*device_, find));
+    const bool reads = rule->name() == "adagrad";  // others read alike
+    find();
+    if (reads) say("find", GpuMs(*device_, find));
     const cuda_impl::IdRows read = {found.table(0), ids.ids.data(), found.rows(0), nullptr};
-    if (rule->name() == "adagrad") {
+    if (reads) {
       for (const Bags& bags : {ids.None(), ids.Sums()}) {
         say(bags.combiner == Combiner::kNone ? "gather" : "pool", GpuMs(*device_, [&] {
               Check(cuda_impl::PoolRows({{read, bags, rows}}, device_.get()));
             }));
       }
-      say("segments", GpuMs(*device_, [&] {
-            cuda_impl::RowSegments segments;
-            const OutputGradient gradient = {ids.ids.data(), ids.None(), grads, dim};
-            Check(cuda_impl::RowSegments::Make(
-                {{{gradient.ids, gradient.bags, gradient.grads.Of(dim), dim},
-                  found.rows(0),
-                  found.table(0).records.num_rows}},
-                device_.get(), &segments));
-          }));
     }
-    say("segments and " + rule->name(), GpuMs(*device_, [&] {
+    say(rule->name(), GpuMs(*device_, [&] {
           rule->BeginStep(std::vector<float>(static_cast<size_t>(rule->num_numbers()), 0.01f));
           const auto num_steps = static_cast<uint32_t>(rule->step() + 1);
           Check(cuda_impl::UpdateRows({{found.table(0),
                                         rule,
                                         history,
                                         num_steps,
-                                        {{{ids.ids.data(), ids.None(), grads, dim},
-                                          found.rows(0)}}}},
+                                        {{{ids.ids.data(), ids.None(), grads, dim}, found.rows(0)}},
+                                        {state.rounding(), state.tiers.hbm_store()->keys_view()}}},
                                       found.any_refused(), device_.get()));
           rule->FinishStep();
         }));
   }
 
-  void TimeOps(const std::string& kind, EmbeddingTable* table, const Ids& ids, float* rows,
-               const float* grads) {
-    const int64_t dim = table->dim();
-    for (const Bags& bags : {ids.None(), ids.Sums()}) {
-      const std::string of = bags.combiner == Combiner::kNone ? "" : " of bags";
-      Say("op: " + kind + " lookup" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
-            Check(LookupRows({{table, ids.ids.data(), bags, rows}}, &executor_));
-          }));
-      Say("op: " + kind + " update" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
-            Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
-          }));
-      // As in training: the update takes the rows that the lookup has found.
-      LookupRequest lookup = {table, ids.ids.data(), bags, rows};
-      lookup.ids_owner = std::make_shared<bool>();  // `ids` outlive it
-      Say("op: " + kind + " step" + of, ids.order, dim, ids.size(), WallMs(device_.get(), [&] {
-            Check(LookupRows({lookup}, &executor_));
-            Check(ApplyGradients({Update(table, ids.ids.data(), bags, grads)}, &executor_));
-          }));
-    }
-  }
-
-  // Keys that are there, at several loads, and the insertion of all.
-  void TimeIndex() {
-    std::vector<int64_t> keys(static_cast<size_t>(num_rows_));
-    std::iota(keys.begin(), keys.end(), int64_t{0});
-    std::vector<uint32_t> numbers(keys.size());
-    std::iota(numbers.begin(), numbers.end(), 0u);
-    DeviceArray<int64_t> all;
-    DeviceArray<uint32_t> all_rows;
-    Check(DeviceArray<int64_t>::Copy(device_.get(), keys, &all));
-    Check(DeviceArray<uint32_t>::Copy(device_.get(), numbers, &all_rows));
-    DeviceArray<uint32_t> rows;
-    Check(DeviceArray<uint32_t>::Allocate(device_.get(), ids_[0].size(), &rows));
-    HbmIndex index;
-    Check(HbmIndex::Open(device_.get(), &index));
-    for (const int64_t percent : {50, 65, 75, 85}) {
-      const std::string at_load = " at " + std::to_string(percent) + " %";
-      std::vector<double> times;
-      for (int round = -1; round < kRounds; ++round) {
-        index.Clear();
-        Check(index.Reserve(num_rows_ * 85 / percent));  // of which it then uses 85 % at most
-        Check(device_->Wait());
-        const auto begin = std::chrono::steady_clock::now();
-        Check(index.Insert(all.data(), all_rows.data(), num_rows_));
-        Check(device_->Wait());
-        if (round >= 0) times.push_back(MsSince(begin));
-      }
-      Say("index insert" + at_load, "in order", 0, num_rows_, Median(times));
-      for (const Ids& each : ids_) {
-        Say("index find" + at_load, each.order, 0, each.size(),
-            GpuMs(*device_, [&] { index.Find(each.ids.data(), each.size(), rows.data()); }));
-      }
-    }
-  }
-
+  const std::string model_;
   const int64_t num_rows_;
   std::shared_ptr<Device> device_;
   InlineExecutor executor_;
   std::vector<Ids> ids_;
-  int64_t generation_ = 0;
 };
 
 }  // namespace
 }  // namespace keras_sparse
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fprintf(stderr, "keras_sparse_gpu_bench NUM_ROWS ORDER=FILE...\n");
+  if (argc < 4) {
+    std::fprintf(stderr, "keras_sparse_gpu_bench MODEL NUM_ROWS ORDER=FILE...\n");
     return 2;
   }
-  keras_sparse::Bench(std::atoll(argv[1]), {argv + 2, argv + argc}).Run();
+  keras_sparse::Bench(argv[1], std::atoll(argv[2]), {argv + 3, argv + argc}).Run();
   return 0;
 }

@@ -3,9 +3,9 @@
     make bench-gpu                          both parts: this one and benchmarks.gpu.steps
     python -m benchmarks.gpu.kernels PROGRAM --json FILE
 
-PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. It times each kernel by the GPU's clock,
-and operations of whole tables, with their checks of ids and their waits, by the CPU's. Of the index
-it tells how many keys a second it takes and finds at several loads, the parts of its slots in use.
+PROGRAM is `keras_sparse_gpu_bench`, built of `kernels.cu`. Neither needs TensorFlow. It traces
+steps of the tables of Tiny (`benchmarks/synthetic/models.py`) for a timeline. Then it times kernels
+by the GPU's clock: of static tables, of static ones with rows in bfloat16, and of dynamic ones.
 Beside it torch looks up and updates tables of the same size with the same ids, where it is
 installed (`.venv/bin/pip install torch`, a build for CUDA).
 
@@ -24,6 +24,9 @@ import time
 import numpy as np
 
 from benchmarks import workloads
+from benchmarks.gpu import timeline
+from benchmarks.synthetic.batches import draw_batch
+from benchmarks.synthetic.models import MODELS
 
 NUM_ROWS = 4_000_000
 NUM_IDS = 1 << 20
@@ -31,6 +34,7 @@ SLOTS = {"sgd": 0, "row_wise_adagrad": 0, "adagrad": 1, "lazy_adam": 2, "adam": 
 # Floats of a record beside row and slots: the accumulator of a row, the number of its last step.
 WORDS = {"row_wise_adagrad": 1, "adam": 1}
 BAG_IDS = 16
+TINY_BATCH = 65_536
 
 
 def draw_ids():
@@ -43,9 +47,23 @@ def draw_ids():
     }
 
 
-def record_bytes(rule, dim):
-    """Bytes of a record in GPU memory."""
-    size = 4 * (dim * (1 + SLOTS[rule]) + WORDS.get(rule, 0))
+def write_tiny(path):
+    """Writes the tables of Tiny and a batch, as `kernels.cu` reads them; returns `lookups_of`."""
+    model = MODELS["tiny"]
+    ids = draw_batch(model, 0, TINY_BATCH, workloads.ALPHA, slice(None))[0]
+    sizes, parts = [], []
+    for table, inputs in timeline.ids_of_tables(model, ids, TINY_BATCH).items():
+        lengths = np.repeat([each.shape[1] for each in inputs], TINY_BATCH)
+        of_table = model.tables[table]
+        sizes += [of_table.rows, of_table.width, len(lengths), lengths.sum()]
+        parts += [[0], np.cumsum(lengths), *map(np.ravel, inputs)]
+    np.concatenate([[len(sizes) // 4], sizes, *parts]).astype(np.int64).tofile(path)
+    return timeline.lookups_of(model, ids, TINY_BATCH, SLOTS["adagrad"])
+
+
+def record_bytes(rule, dim, row):
+    """Bytes of a record in GPU memory, whose row has so many."""
+    size = row + 4 * (dim * SLOTS[rule] + WORDS.get(rule, 0))
     return -(-size // 32) * 32
 
 
@@ -55,36 +73,43 @@ def bytes_of(name, dim, n):
     Reading a row takes the row; an update reads the gradient and reads and writes the record.
     """
     kind, _, what = name.partition(" ")
-    row = 4 * dim
+    floats = 4 * dim
+    row = floats // 2 if kind == "bfloat16" else floats
     if name.startswith("copy"):
         return 2 * n if name == "copy on the GPU" else n
-    if kind not in ("static", "dynamic", "index"):
-        return None
-    if what.startswith("find"):
-        return n * (8 + 4 + (128 if kind != "static" else 0))
+    if what == "find":
+        return n * (8 + 4 + (128 if kind == "dynamic" else 0))
     if what == "gather":
-        return n * (4 + row + row)
+        return n * (4 + row + floats)
     if what == "pool":
-        return n * (4 + row + row / BAG_IDS)
-    if what.startswith("segments and "):
-        return n * (4 + row + 2 * record_bytes(what.removeprefix("segments and "), dim))
-    return None
+        return n * (4 + row + floats / BAG_IDS)
+    return n * (4 + floats + 2 * record_bytes(what, dim, row)) if what in SLOTS else None
+
+
+def rates_of(ours):
+    """Returns GB/s of copies, by their names."""
+    copies = [each for each in ours if each["name"].startswith("copy")]
+    return {
+        each["name"]: bytes_of(each["name"], 0, each["n"]) / each["ms"] / 1e6 for each in copies
+    }
 
 
 def run_ours(program, ids):
-    """Runs the program. Returns what it said."""
+    """Runs the program. Returns what it timed, and what it traced, or `None`."""
     with tempfile.TemporaryDirectory() as folder:
-        orders = []
+        tiny, orders = pathlib.Path(folder, "tiny"), []
+        lookups = write_tiny(tiny)
         for order, values in ids.items():
             path = pathlib.Path(folder, order)
             values.astype(np.int64).tofile(path)
             orders.append(f"{order}={path}")
-        command = [program, str(NUM_ROWS), *orders]
+        command = [program, tiny, str(NUM_ROWS), *orders]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     facts = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode:
         print(f"{program} stopped with {done.returncode}", flush=True)
-    return facts
+    traces = [timeline.named(each) | {"lookups": lookups} for each in facts if "works" in each]
+    return [each for each in facts if "name" in each], traces[0] if traces else None
 
 
 def torch_ms(torch, call, calls=10, rounds=5):
@@ -157,20 +182,16 @@ def torch_calls(torch, weight, ids):
 
 def table(ours, peers):
     """Lines of text: what each took, the share of a copy's bandwidth, torch's time over ours."""
-    copy = next(each for each in ours if each["name"] == "copy on the GPU")
-    rate = bytes_of(copy["name"], 0, copy["n"]) / copy["ms"] / 1e6
+    rate = rates_of(ours)["copy on the GPU"]
     of_torch = {(each["name"], each["ids"], each["dim"]): each["ms"] for each in peers}
-    lines = [f"{'':44} {'ids':>10} {'dim':>4} {'ms':>9} {'GB/s':>7} {'of copy':>7} {'torch':>6}"]
+    lines = [f"{'':27} {'ids':>10} {'dim':>4} {'ms':>9} {'GB/s':>7} {'of copy':>7} {'torch':>6}"]
     for each in ours:
         name, order, dim, ms = each["name"], each["ids"], each["dim"], each["ms"]
         moved = bytes_of(name, dim, each["n"])
         gbs = f"{moved / ms / 1e6:7.0f} {moved / ms / 1e6 / rate:7.0%}" if moved else " " * 15
-        what = name.removeprefix("static ").removeprefix("segments and ")
-        peer = of_torch.get((what, order, dim)) if not name.startswith("dynamic") else None
+        peer = of_torch.get((name.removeprefix("static "), order, dim))
         beside = f"{peer / ms:5.2f}x" if peer else ""
-        if name.startswith("index"):
-            beside = f"{each['n'] / ms / 1e6:.2f} billion keys/s"
-        lines.append(f"{name:44} {order:>10} {dim:4} {ms:9.4f} {gbs} {beside:>6}")
+        lines.append(f"{name:27} {order:>10} {dim:4} {ms:9.4f} {gbs} {beside:>6}")
     return "\n".join(lines)
 
 
@@ -182,15 +203,18 @@ def main():
     options = parser.parse_args()
     begin = time.monotonic()
     ids = draw_ids()
-    ours, peers = run_ours(options.program.resolve(), ids), []
+    (ours, trace), peers = run_ours(options.program.resolve(), ids), []
 
     def write():
         if options.json:
-            options.json.write_text(json.dumps({"ours": ours, "torch": peers}))
+            options.json.write_text(json.dumps({"ours": ours, "trace": trace, "torch": peers}))
 
     write()
     if not ours:  # it has said why
         raise SystemExit(1)
+    if trace:
+        rate = rates_of(ours)["copy on the GPU"]
+        print(f"The tables of Tiny\n\n{timeline.table(trace, rate)}\n")
     print(table(ours, []), flush=True)
     used = time.monotonic() - begin
     print(f"({used:.0f} s)\n", flush=True)

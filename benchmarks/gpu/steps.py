@@ -1,22 +1,24 @@
-"""How long is a training step with tables in GPU memory, beside tables in memory and torch?
+"""How long is a training step with tables in GPU memory, and where does its time go?
 
     make bench-gpu
     python -m benchmarks.gpu.steps --json FILE
 
-W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there already,
-and the update, each with 32 batches in turn. Those of TensorFlow are one compiled function, so that
-calls from Python are no part of it; torch has none, and what its calls take is part of its steps.
-W4 is the DLRM of `benchmarks.as_written`, each of whose steps is a call; its dense part is on the
-GPU wherever the tables are. Then Tiny and Small of `benchmarks.synthetic_models`, whole models at
-batches of 65,536, and their dense parts alone; Tiny with its tables in memory, too, and the dense
-part on the GPU. And the model of `benchmarks.async_lookup` with a tenth of its rows
-on the GPU and the others in memory, with and without `prefetch_lookups`, and with all on the GPU.
+First what decides: Tiny and Small of `benchmarks.synthetic_models`, whole models at batches of
+65,536, and their dense parts alone, each with a timeline of a step (`benchmarks/gpu/timeline.py`).
+Then the model of `benchmarks.async_lookup` with a tenth of its rows on the GPU and the others in
+memory, with and without `prefetch_lookups`, and with all on the GPU, beside what the miss curve
+predicts. `--kernels` names the file of `benchmarks.gpu.kernels`, which has the rates of copies.
+
+Then W1 to W3 of `benchmarks/workloads.py`, batches of 8,192: lookup, a gradient that is there
+already, and the update, each with 32 batches in turn, in one compiled function, so that calls from
+Python are no part of it. And Tiny with its tables in memory, its dense part on the GPU.
 
 Each part has a process and the GPU to itself. What fails, for want of memory perhaps, is left out,
 and so is what is next once `--seconds` are over; the file has what came before.
 """
 
 import argparse
+import functools
 import gc
 import json
 import pathlib
@@ -28,141 +30,85 @@ import time
 
 from benchmarks import async_lookup
 from benchmarks import workloads
+from benchmarks.gpu import kernels
+from benchmarks.gpu import timeline
 from benchmarks.process import in_fresh_process
 
-# Of each peer; Adam as all of it does it, or of the rows of a batch alone.
-COLUMNS = {
-    "keras_sparse, HBM": ("sgd", "adagrad", "lazy_adam", "adam"),
-    "keras_sparse, DRAM": ("sgd", "adagrad", "lazy_adam", "adam"),
-    "TensorFlow by hand": ("sgd", "adagrad", "lazy_adam"),
-    "torch sparse": ("sgd", "adagrad", "lazy_adam"),
-    "dense part alone": (),
-}
-# Of W4, the same of all variables.
-COLUMNS_OF_A_MODEL = dict.fromkeys(COLUMNS, ("adagrad", "lazy_adam")) | {
-    "keras_sparse, HBM": ("adagrad", "lazy_adam", "adam")
-}
-WORKLOADS = ("w1", "w2", "w3", "w4")
+# Adam as all of it does it, or of the rows of a batch alone.
+COLUMNS = ("sgd", "adagrad", "lazy_adam", "adam")
+WORKLOADS = ("w1", "w2", "w3")
 
 # What `benchmarks.async_lookup` is called with.
 ON_GPU = ("--on-gpu", "--keys", "10000000", "--batch-size", "16384", "--rounds", "1")
-ON_GPU += ("--drawn", "160", "--first-steps", "80", "--warm-steps", "40", "--steps", "40")
+ON_GPU += ("--drawn", "80", "--first-steps", "80", "--warm-steps", "40", "--steps", "40")
+TRACED_STEPS = "3"
 
 
-def make_calls(peer, workload, column, is_model):
-    """Returns a function that takes a step with each batch, and one that waits for the GPU."""
-
-    def each_of(step):
-        return lambda: [step(i) for i in range(len(workload.ids))]
-
-    if peer == "torch sparse":
-        import torch
-
-        from benchmarks.peers import dlrm_torch
-        from benchmarks.peers import torch_bags
-
-        build = dlrm_torch.build if is_model else torch_bags.build
-        return each_of(build(workload, column, device="cuda")), torch.cuda.synchronize
+def measure_workloads(names, scale, rounds):
+    """Returns a dict for each workload and column, with milliseconds of a step, and prints it."""
     import tensorflow as tf
 
-    from benchmarks.peers import dlrm_tensorflow
     from benchmarks.peers import ours
-    from benchmarks.peers import tensorflow_variable
 
-    wait = tf.test.experimental.sync_devices
-    storage = peer.partition(", ")[2]
-    if is_model and storage:
-        step = dlrm_tensorflow.build_ours(workload, column, storage)
-    elif is_model and peer == "dense part alone":
-        step = dlrm_tensorflow.build_dense_alone(workload, column)
-    elif is_model:
-        step = dlrm_tensorflow.build_by_hand(workload, column)
-    elif peer == "TensorFlow by hand":
-        step = tensorflow_variable.build(workload, column, in_one_call=True)
-    elif storage == "DRAM":
-        with tf.device("CPU"):  # as if the GPU were not there
-            step = ours.build(workload, column, in_one_call=True)
-            step(0)
-    else:
-        step = ours.build(workload, column, in_one_call=True, storage=storage)
-    return each_of(step) if is_model else lambda: step(0), wait
-
-
-def time_peer(peer, paths, rounds):
-    """Returns a dict for each workload and column, with milliseconds of a step."""
     facts = []
-    for name, path in paths.items():
-        workload = workloads.load(path)
-        for column in (COLUMNS_OF_A_MODEL if name == "w4" else COLUMNS)[peer]:
-            take_steps, wait = make_calls(peer, workload, column, name == "w4")
+    for name in names:
+        workload = workloads.NAMES[name](scale)
+        for column in COLUMNS:
+            take_steps = ours.build(workload, column, in_one_call=True, storage="HBM")
             times = []
             for _ in range(rounds + 2):
                 start = time.perf_counter()
-                take_steps()
-                wait()
+                take_steps(0)
+                tf.test.experimental.sync_devices()
                 times.append((time.perf_counter() - start) * 1e3 / len(workload.ids))
             del take_steps  # and with it the tables
             gc.collect()
-            facts.append({"workload": name, "peer": peer, "column": column, "ms": times[2:]})
+            facts.append({"workload": name, "column": column, "ms": times[2:]})
+            print(f"{name} {column:9} {statistics.median(times[2:]):8.3f} ms", flush=True)
     return facts
 
 
-def time_peers(peer, paths, rounds):
-    """The same, in a process of its own, and prints it."""
-    facts = in_fresh_process(time_peer, peer, paths, rounds)
-    for each in facts:
-        ms = statistics.median(each["ms"])
-        print(f"{each['workload']} {peer:20} {each['column']:9} {ms:8.3f} ms", flush=True)
-    return facts
-
-
-def draw(names, scale, folder):
-    """Returns the files with the ids of workloads: drawn once, as that takes half a minute."""
-    files = {}
-    for name in names:
-        drawn = "w1" if name == "w4" else name
-        path = pathlib.Path(folder, f"{drawn}.npz")
-        if not path.exists():
-            workloads.save(workloads.NAMES[drawn](scale), path)
-        files[name] = path
-    return files
-
-
-def time_model(model, storage, options):
+def time_model(model, storage, options, copy_rate):
     """Returns what `benchmarks.synthetic_models` says of a model, whose dense part is a GPU's."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "facts.json")
         command = [sys.executable, "-m", "benchmarks.synthetic_models", "--model", model]
         command += ["--storage", storage, "--api", "ours", "dense", "--no-bandwidth"]
         command += ["--make_rows", "batch", "--num_data_batches", "2", "--num_steps", "30"]
+        command += ["--trace", TRACED_STEPS if storage == "HBM" else "0"]
         command += ["--json", path, *options]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError((done.stderr.strip() or str(done.returncode)).splitlines()[-1])
-        facts = json.loads(path.read_text())["apis"]
-    for api, each in facts.items():
+        facts = json.loads(path.read_text())
+    for api, each in facts["apis"].items():
         ms = f"{each['iteration_ms']:8.2f} ms, fastest {each['fastest_ms']:.2f}"
         print(f"{model} {storage} {api:6} {ms}", flush=True)
-    return [{"model": model, "storage": storage, "apis": facts}]
+    if facts["trace"]:
+        print(timeline.table(facts["trace"], copy_rate), flush=True)
+    return [{"model": model, "storage": storage, "apis": facts["apis"], "trace": facts["trace"]}]
 
 
-def parts(options, folder):
+def parts(options):
     """Yields the kind of each part, its name and a function that measures it, in order of worth."""
-    paths = draw(options.workloads, options.scale, folder)
-    peers = {peer: lambda peer=peer: time_peers(peer, paths, options.rounds) for peer in COLUMNS}
-    models = [(each, "HBM") for each in options.models] + [
-        (each, "DRAM") for each in options.in_memory
-    ]
-    models = {
-        f"{model}, {storage}": lambda each=(model, storage): time_model(*each, options.of_models)
-        for model, storage in models
-    }
-    yield "steps", "keras_sparse, HBM", peers.pop("keras_sparse, HBM")
-    yield from (("models", *each) for each in models.items())
+    has_kernels = options.kernels is not None and options.kernels.exists()
+    ours = json.loads(options.kernels.read_text())["ours"] if has_kernels else []
+    rates = {name.partition(" ")[2]: f"{rate:.3f}" for name, rate in kernels.rates_of(ours).items()}
+
+    def of_models(names, storage):
+        for model in names:
+            rate = float(rates.get("on the GPU", 0))
+            measure = functools.partial(time_model, model, storage, options.of_models, rate)
+            yield "models", f"{model}, {storage}", measure
+
+    yield from of_models(options.models, "HBM")
     if options.tiers:
-        arguments = (*ON_GPU, *options.of_tiers)
+        bus = ("--bus", rates["to the GPU"], rates["from the GPU"]) if rates else ()
+        arguments = (*ON_GPU, *bus, *options.of_tiers)
         yield "tiers", "GPU memory over memory", lambda: async_lookup.main(arguments)
-    yield from (("steps", *each) for each in peers.items())
+    steps = (measure_workloads, options.workloads, options.scale, options.rounds)
+    yield "steps", "W1 to W3", lambda: in_fresh_process(*steps)
+    yield from of_models(options.in_memory, "DRAM")
 
 
 def parse(arguments):
@@ -171,6 +117,7 @@ def parse(arguments):
     parser.add_argument("--models", nargs="*", default=("tiny", "small"))
     parser.add_argument("--in-memory", nargs="*", default=("tiny",), help="models, also so")
     parser.add_argument("--tiers", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--kernels", type=pathlib.Path, help="the file of benchmarks.gpu.kernels")
     parser.add_argument("--rounds", type=int, default=5, help="of all batches (5)")
     parser.add_argument("--seconds", type=float, default=390, help="begin none after these (390)")
     parser.add_argument("--scale", type=float, default=1.0, help="rows of the workloads, x this")
@@ -184,23 +131,22 @@ def main(arguments=None):
     options = parse(arguments)
     begin = time.monotonic()
     facts = {"steps": [], "models": [], "tiers": "", "seconds": {}, "left_out": {}}
-    with tempfile.TemporaryDirectory() as folder:
-        for kind, name, measure in parts(options, folder):
-            start = time.monotonic()
-            try:
-                if start - begin > options.seconds:
-                    raise TimeoutError(f"{options.seconds:.0f} s are over")
-                found = measure()
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                facts["left_out"][name] = reason
-                print(f"{name} is left out: {reason}", flush=True)
-            else:
-                facts[kind] += found
-                facts["seconds"][name] = time.monotonic() - start
-                print(f"({name}: {facts['seconds'][name]:.0f} s)\n", flush=True)
-            if options.json:
-                options.json.write_text(json.dumps(facts))
+    for kind, name, measure in parts(options):
+        start = time.monotonic()
+        try:
+            if start - begin > options.seconds:
+                raise TimeoutError(f"{options.seconds:.0f} s are over")
+            found = measure()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            facts["left_out"][name] = reason
+            print(f"{name} is left out: {reason}", flush=True)
+        else:
+            facts[kind] += found
+            facts["seconds"][name] = time.monotonic() - start
+            print(f"({name}: {facts['seconds'][name]:.0f} s)\n", flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(facts))
     print(f"In all {time.monotonic() - begin:.0f} s", flush=True)
 
 

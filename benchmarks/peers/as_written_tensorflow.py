@@ -30,11 +30,10 @@ def in_tensorflow(workload, column, lookup, optimizer, variables):
     return bind(workload, column, lookup, step)
 
 
-def make_group(workload, output_mode, storage="DRAM"):
+def make_group(workload, output_mode):
     """The layer of all tables, built."""
-    storage = keras_sparse.StorageOption(storage)
     layers = [
-        keras_sparse.layers.Embedding(workload.input_dim, workload.output_dim, storage=storage)
+        keras_sparse.layers.Embedding(workload.input_dim, workload.output_dim)
         for _ in range(workload.num_tables)
     ]
     group = keras_sparse.layers.GroupEmbedding(layers, output_mode=output_mode)

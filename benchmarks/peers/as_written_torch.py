@@ -18,15 +18,15 @@ def fbgemm_lookup(workload, column):
     return lambda i: tables(batches[i].t().reshape(-1), offsets)  # its ids lie table by table
 
 
-def torch_lookup(workload, column, device="cpu"):
+def torch_lookup(workload, column):
     """The same with all rows in one table, whose ids are told apart by an offset; and the table's
     optimizer.
     """
     num_rows = workload.num_tables * workload.input_dim
-    table = torch.nn.Embedding(num_rows, workload.output_dim, sparse=True, device=device)
+    table = torch.nn.Embedding(num_rows, workload.output_dim, sparse=True)
     optimizer = torch_bags.OPTIMIZERS[column]([table.weight])
-    batches = [torch.from_numpy(each).to(device) for each in workload.id_matrices()]
-    offsets = workload.input_dim * torch.arange(workload.num_tables, device=device)
+    batches = [torch.from_numpy(each) for each in workload.id_matrices()]
+    offsets = workload.input_dim * torch.arange(workload.num_tables)
     return lambda i: table(batches[i] + offsets).flatten(1), optimizer
 
 

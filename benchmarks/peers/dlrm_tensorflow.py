@@ -90,8 +90,8 @@ def build_with_update(workload, column, lookup, update):
     return bind(workload, step)
 
 
-def build_ours(workload, column, storage="DRAM"):
-    group = as_written_tensorflow.make_group(workload, "stack", storage)
+def build_ours(workload, column):
+    group = as_written_tensorflow.make_group(workload, "stack")
     optimizer = keras_layers.make_optimizer(column, keras_sparse)
     return build_with_lookup(workload, group.trainable_variables, group, optimizer)
 

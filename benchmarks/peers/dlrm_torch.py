@@ -42,10 +42,10 @@ class DensePart(torch.nn.Module):
         return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
 
 
-def dense_part(workload, column, device="cpu"):
-    dense = DensePart(workload.num_tables).to(device)
+def dense_part(workload, column):
+    dense = DensePart(workload.num_tables)
     optimizer = DENSE_OPTIMIZERS[column](dense.parameters())
-    inputs = [torch.from_numpy(each).to(device) for each in dense_features_and_labels(workload)]
+    inputs = [torch.from_numpy(each) for each in dense_features_and_labels(workload)]
     return dense, optimizer, *inputs
 
 
@@ -65,10 +65,10 @@ def make_step(dense, lookup, optimizers, features, labels):
     return step
 
 
-def build(workload, column, device="cpu"):
+def build(workload, column):
     """One table of all rows."""
-    dense, dense_optimizer, *inputs = dense_part(workload, column, device)
-    joined, optimizer = as_written_torch.torch_lookup(workload, column, device)
+    dense, dense_optimizer, *inputs = dense_part(workload, column)
+    joined, optimizer = as_written_torch.torch_lookup(workload, column)
 
     def lookup(i):
         return joined(i).view(-1, workload.num_tables, workload.output_dim)

@@ -16,7 +16,7 @@ OPTIMIZERS = {
 }
 
 
-def make_tables(workload, device="cpu"):
+def make_tables(workload):
     """One id a bag and no bag at all are the same rows: the faster Embedding serves both."""
     sizes = (workload.input_dim, workload.output_dim)
     if workload.combiner is None:
@@ -25,24 +25,24 @@ def make_tables(workload, device="cpu"):
         make = functools.partial(
             torch.nn.EmbeddingBag, mode="sum", sparse=True, include_last_offset=True
         )
-    return [make(*sizes, device=device) for _ in range(workload.num_tables)]
+    return [make(*sizes) for _ in range(workload.num_tables)]
 
 
-def as_tensors(workload, device="cpu"):
+def as_tensors(workload):
     """For each batch the arguments of each table."""
     batches = []
     for i, ids in enumerate(workload.ids):
         splits = workload.row_splits[i] if workload.row_splits else [None] * len(ids)
         pairs = zip(ids, splits, strict=True)
         given = [[array for array in pair if array is not None] for pair in pairs]
-        batches.append([[torch.from_numpy(each).to(device) for each in pair] for pair in given])
+        batches.append([[torch.from_numpy(each) for each in pair] for pair in given])
     return batches
 
 
-def build(workload, column, device="cpu"):
-    tables = make_tables(workload, device)
-    batches = as_tensors(workload, device)
-    grads = [torch.from_numpy(grad).to(device) for grad in workload.output_grads()]
+def build(workload, column):
+    tables = make_tables(workload)
+    batches = as_tensors(workload)
+    grads = [torch.from_numpy(grad) for grad in workload.output_grads()]
     optimizer = OPTIMIZERS[column]([table.weight for table in tables])
 
     def lookup(i):

@@ -5,9 +5,11 @@ import statistics
 import time
 
 from benchmarks import bandwidth
+from benchmarks.gpu import timeline
 from benchmarks.process import forget_peak
 from benchmarks.process import resident_bytes
 from benchmarks.report import say
+from benchmarks.synthetic.training import num_slots_of
 from benchmarks.synthetic.training import Training
 from keras_sparse import distribute
 from keras_sparse.distribute.ranks.collectives import gather_objects
@@ -44,6 +46,7 @@ def measure(model, options):
             on_first_rank("  making all rows")
             training.tables.make_rows()
     timed = time_steps(trainings, options)
+    trace = trace_steps(trainings["ours"], model, options) if options.trace else None
     everyone = gather_objects((timed, resident_bytes(), resident_bytes("VmHWM")), "synthetic.timed")
     return {
         "model": model.name,
@@ -64,6 +67,7 @@ def measure(model, options):
             for api in options.api
         },
         "gpu_ms": model.gpu_ms,
+        "trace": trace,
     }
 
 
@@ -109,6 +113,14 @@ def time_steps(trainings, options):
     for api, training in trainings.items():
         timed[api].table_bytes = training.tables.bytes()
     return timed
+
+
+def trace_steps(training, model, options):
+    """Facts of `timeline.record`, with what the steps look up."""
+    facts = timeline.record(lambda i: training.step(training.batch(i)), options.trace)
+    slots = num_slots_of(options.optimizer)
+    ids = training.batch(0)[0].numpy()
+    return facts | {"lookups": timeline.lookups_of(model, ids, options.batch_size, slots)}
 
 
 def summary(api, of_ranks, model, options):

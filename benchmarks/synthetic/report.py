@@ -1,5 +1,6 @@
 """What `measure` found, as Markdown."""
 
+from benchmarks.gpu import timeline
 from benchmarks.report import markdown
 from benchmarks.synthetic.models import GPU_SOURCE
 from keras_sparse.utils.byte_sizes import bytes_text
@@ -24,7 +25,8 @@ HEAD = (
 def report(facts):
     """The text: what was run, a line a way to keep tables, and what it stands beside."""
     rows = [cells(api, found, facts["gather"]) for api, found in facts["apis"].items()]
-    return "\n\n".join([title(facts), markdown(HEAD, rows), *notes(facts)])
+    lines = [title(facts), markdown(HEAD, rows), *notes(facts)]
+    return "\n\n".join([*lines, timeline.table(facts["trace"])] if facts["trace"] else lines)
 
 
 def title(facts):

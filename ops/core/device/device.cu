@@ -4,6 +4,7 @@
 
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_code.h"
+#include "ops/core/device/device_trace.h"
 
 #ifdef __CUDACC__
 #include <cuda.h>
@@ -13,6 +14,13 @@ namespace keras_sparse {
 namespace {
 
 cudaStream_t StreamOf(const Device& device) { return static_cast<cudaStream_t>(device.stream()); }
+
+cudaError_t Copy(const void* from, int64_t bytes, cudaMemcpyKind kind, const Device& device,
+                 void* to) {
+  const TraceScope trace(kind == cudaMemcpyHostToDevice ? "copy to the GPU" : "copy from the GPU",
+                         nullptr, device.stream(), bytes);
+  return cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, StreamOf(device));
+}
 
 // Allocates from CUDA's pool, beside the process's other uses of the GPU.
 class PoolDevice : public Device {
@@ -155,9 +163,8 @@ int64_t Device::Attribute(int attribute) const {
 
 Status Device::CopyToDevice(const void* from, int64_t bytes, void* to) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
-  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
-                                                        cudaMemcpyHostToDevice, StreamOf(*this)),
-                                        "be copied to"));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ToStatus(Copy(from, bytes, cudaMemcpyHostToDevice, *this, to), "be copied to"));
   if (reads_page_tables_ < 0) {
     reads_page_tables_ = Attribute(cudaDevAttrPageableMemoryAccessUsesHostPageTables);
   }
@@ -166,9 +173,8 @@ Status Device::CopyToDevice(const void* from, int64_t bytes, void* to) {
 
 Status Device::CopyToHost(const void* from, int64_t bytes, void* to) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
-  KERAS_SPARSE_RETURN_IF_ERROR(ToStatus(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
-                                                        cudaMemcpyDeviceToHost, StreamOf(*this)),
-                                        "be copied from"));
+  KERAS_SPARSE_RETURN_IF_ERROR(
+      ToStatus(Copy(from, bytes, cudaMemcpyDeviceToHost, *this, to), "be copied from"));
   return Wait();
 }
 
@@ -192,9 +198,7 @@ Status Device::CopyToHostLater(const void* from, int64_t bytes,
     delete each;
   });
   KERAS_SPARSE_RETURN_IF_ERROR(
-      ToStatus(cudaMemcpyAsync(block.data, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                               StreamOf(*this)),
-               "be copied from"));
+      ToStatus(Copy(from, bytes, cudaMemcpyDeviceToHost, *this, block.data), "be copied from"));
   return ToStatus(cudaEventRecord(static_cast<cudaEvent_t>(block.event), StreamOf(*this)),
                   "record an event");
 }
@@ -202,6 +206,7 @@ Status Device::CopyToHostLater(const void* from, int64_t bytes,
 Status Device::WaitFor(const HostCopy& copy) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
   if (copy.is_done) return Status::Ok();
+  const TraceScope trace("wait for a copy");
   KERAS_SPARSE_RETURN_IF_ERROR(
       ToStatus(cudaEventSynchronize(static_cast<cudaEvent_t>(copy.event)), "do what it was given"));
   copy.is_done = true;
@@ -210,12 +215,14 @@ Status Device::WaitFor(const HostCopy& copy) {
 
 Status Device::Fill(void* memory, int byte, int64_t bytes) {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
+  const TraceScope trace("fill", nullptr, stream_, bytes);
   return ToStatus(cudaMemsetAsync(memory, byte, static_cast<size_t>(bytes), StreamOf(*this)),
                   "be filled");
 }
 
 Status Device::Wait() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckWorks());
+  const TraceScope trace("wait");
   KERAS_SPARSE_RETURN_IF_ERROR(
       ToStatus(cudaStreamSynchronize(StreamOf(*this)), "do what it was given"));
   return CheckStarted();

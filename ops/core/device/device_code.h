@@ -14,6 +14,8 @@
 #include "ops/core/device/emulated_device.h"
 #endif
 
+#include "ops/core/device/device_trace.h"
+
 namespace keras_sparse::cuda_impl {
 
 constexpr int kWarp = 32;
@@ -31,11 +33,11 @@ template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), int64_t num_blocks, int block, void* stream,
             Arguments... arguments) {
   if (num_blocks <= 0) return;
+  const TraceScope trace("a kernel", reinterpret_cast<const void*>(kernel), stream);
 #ifdef __CUDACC__
   kernel<<<static_cast<unsigned>(num_blocks), static_cast<unsigned>(block), 0,
            static_cast<cudaStream_t>(stream)>>>(arguments...);
 #else
-  (void)stream;
   emulated::RunBlocks(static_cast<unsigned>(num_blocks), static_cast<unsigned>(block),
                       [&] { kernel(arguments...); });
 #endif

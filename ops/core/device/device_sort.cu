@@ -4,6 +4,7 @@
 #include "ops/core/device/device_code.h"
 #include "ops/core/device/device_requests.h"
 #include "ops/core/device/device_sort.h"
+#include "ops/core/device/device_trace.h"
 
 #ifdef __CUDACC__
 #include <thrust/iterator/counting_iterator.h>
@@ -62,6 +63,7 @@ Status SortWithPlaces(const Number* numbers, int64_t n, int num_bits, Device* de
   DeviceArray<uint32_t> in_order;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, n, &in_order));
   Launch(CountKernel, BlocksFor(*device, n), kBlock, device->stream(), in_order.data(), n);
+  const TraceScope trace("SortPairs", nullptr, device->stream());
 #ifdef __CUDACC__
   return CallCub(device, [&](void* memory, size_t& bytes) {
     return cub::DeviceRadixSort::SortPairs(memory, bytes, numbers, sorted, in_order.data(), places,
@@ -117,6 +119,7 @@ Status FindRuns(const int64_t* sorted, int64_t n, Device* device, uint32_t* begi
 Status SelectPlaces(const uint8_t* are_chosen, int64_t n, Device* device, uint32_t* places,
                     uint32_t* num_chosen) {
   if (n == 0) return device->Fill(num_chosen, 0, sizeof(*num_chosen));
+  const TraceScope trace("Flagged", nullptr, device->stream());
 #ifdef __CUDACC__
 #if CUB_VERSION < 300000
   if (n > INT32_MAX) {  // CUB would truncate the number

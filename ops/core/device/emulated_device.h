@@ -14,6 +14,7 @@
 #define KERAS_SPARSE_OPS_CORE_DEVICE_EMULATED_DEVICE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -149,7 +150,7 @@ T atomicAnd(T* at, T value) {
   return __atomic_fetch_and(at, value, __ATOMIC_RELAXED);
 }
 
-// The calls of CUDA's runtime that device.cu makes.
+// The calls of CUDA's runtime that device.cu and device_trace.cu make.
 using cudaStream_t = void*;
 using cudaError_t = int;
 constexpr cudaError_t cudaSuccess = 0;
@@ -176,6 +177,35 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
   ++keras_sparse::emulated::counts().waits;
   return keras_sparse::emulated::options().work_left > 0 ? cudaSuccess : cudaErrorIllegalAddress;
 }
+// Work is done when it is enqueued: an event is a time of the CPU's clock.
+using cudaEvent_t = std::chrono::steady_clock::time_point*;
+inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new std::chrono::steady_clock::time_point();
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  *event = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+constexpr unsigned cudaEventDisableTiming = 2;
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return cudaEventCreate(event);
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  const keras_sparse::emulated::StreamTurn turn;
+  ++keras_sparse::emulated::counts().waits_for_copies;
+  return keras_sparse::emulated::options().work_left > 0 ? cudaSuccess : cudaErrorIllegalAddress;
+}
+inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  *ms = std::chrono::duration<float, std::milli>(*end - *begin).count();
+  return cudaSuccess;
+}
+// Returns the mangled name of a kernel, valid for the life of the process.
+cudaError_t cudaFuncGetName(const char** name, const void* kernel);
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : "an illegal memory access";
@@ -197,17 +227,6 @@ inline cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStr
   return cudaSuccess;
 }
 
-// All work is done as it is enqueued, so an event is nothing.
-using cudaEvent_t = void*;
-constexpr unsigned cudaEventDisableTiming = 2;
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned) { return cudaSuccess; }
-inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  const keras_sparse::emulated::StreamTurn turn;
-  ++keras_sparse::emulated::counts().waits_for_copies;
-  return keras_sparse::emulated::options().work_left > 0 ? cudaSuccess : cudaErrorIllegalAddress;
-}
 inline cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   *memory = std::malloc(bytes);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;

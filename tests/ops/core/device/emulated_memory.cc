@@ -1,12 +1,15 @@
 // The memory and the stream of the emulated GPU: ops/core/device/emulated_device.h.
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "ops/core/device/emulated_device.h"
@@ -176,6 +179,28 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t /*stream*/) {
   held -= bytes;
   GiveBack(block, bytes + kHeader);
   if (held == 0) GiveAllBack();
+  return cudaSuccess;
+}
+
+// Kernels are functions of one source, which only the symbol table of their file names.
+cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
+  Dl_info file;
+  if (dladdr(kernel, &file) == 0) return cudaErrorIllegalAddress;
+  static auto* names = new std::map<size_t, std::string>();  // by the place in the file
+  if (names->empty()) {
+    std::FILE* symbols = popen((std::string("nm --defined-only ") + file.dli_fname).c_str(), "r");
+    size_t place = 0;
+    char kind = 0;
+    char symbol[4096];
+    while (std::fscanf(symbols, "%zx %c %4095s", &place, &kind, symbol) == 3) {
+      (*names)[place] = symbol;
+    }
+    (void)pclose(symbols);
+  }
+  const auto found = names->find(static_cast<size_t>(static_cast<const char*>(kernel) -
+                                                     static_cast<const char*>(file.dli_fbase)));
+  if (found == names->end()) return cudaErrorIllegalAddress;
+  *name = found->second.c_str();
   return cudaSuccess;
 }
 
