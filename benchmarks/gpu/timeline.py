@@ -6,7 +6,8 @@
   they have to move, each distinct row once, as a share of what a copy moves in that time.
 - The time between them, in which the GPU runs TensorFlow's kernels or has nothing to do, and the
   part of it that passed before the CPU asked for our next work.
-- The CPU's waits for the GPU: how many, how long, and after which kernel.
+- The CPU's waits for all that the GPU has to do: how many, how long, and after which kernel. Waits
+  for one copy alone, with later work queued by other threads, are listed with the kernels.
 
 CUDA's events around each kernel take some microseconds: the traced step is longer than others, and
 kernels of a few microseconds seem slower than they are.
