@@ -93,6 +93,34 @@ TEST(UpdateRows, RoundsPackedRecordsOfAnyWidthAsTheCpuDoes) {
   });
 }
 
+// Tiles of any width hold a row, some of its columns after the others, or too few of them.
+TEST(UpdateRows, SumsSquaresOfRowsOfAnyWidthAsTheCpuDoes) {
+  const std::vector<RuleCase> cases = AllRuleCases();
+  const auto rule = std::find_if(cases.begin(), cases.end(), [](const RuleCase& each) {
+    return each.name == "row_wise_adagrad";
+  });
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    for (const int64_t dim : {1, 3, 8, 20, 31, 32, 33, 64, 100, 128, 200, 512, 516, 1000}) {
+      SCOPED_TRACE("dim " + std::to_string(dim));
+      const std::vector<int64_t> ids = RandomIds(30, 0, kRows - 1, 1);
+      std::vector<std::unique_ptr<TableTwins>> all;
+      std::vector<UpdateRequest> requests;
+      for (const RecordTypes& types : {RecordTypes(), kPackedTypes[0]}) {
+        for (const int64_t gap : {0, 1}) {  // lanes take four floats, or one
+          all.push_back(std::make_unique<TableTwins>(
+              device.get(), Packed(Options(kRows, dim), types), rule->options));
+          all.back()->Begin(ids, NoBags(ids), GradientsWithZeros(30 * dim), rule->Numbers({1, 0.1}),
+                            FloatType::kFloat32, gap);
+          requests.push_back(all.back()->Request());
+        }
+      }
+      ASSERT_TRUE(IsOk(Update(requests, device.get())));
+      for (const auto& each : all) each->Finish();
+    }
+  });
+}
+
 TEST(UpdateRows, AddsGradientsOfBagsAndTypesAndPlaces) {
   const std::vector<int64_t> splits = RandomSplits(50, 6, 3);
   const std::vector<int64_t> ids = RandomIds(splits.back(), 0, kRows - 1, 4);

@@ -115,9 +115,9 @@ inline std::map<int64_t, std::vector<uint32_t>> MergedBits(
 
 // Ids in [0, 10), of which some occur about as often as runs of gradients end.
 inline std::vector<int64_t> FrequentIds() {
-  std::vector<int64_t> ids = RandomIds(100, 7, 9, 1);
+  std::vector<int64_t> ids = RandomIds(100, 8, 9, 1);
   int64_t id = 0;
-  for (const size_t n : {1, 255, 256, 257, 512, 513, 70000}) ids.insert(ids.end(), n, id++);
+  for (const size_t n : {1, 255, 256, 257, 512, 513, 65536, 70000}) ids.insert(ids.end(), n, id++);
   std::shuffle(ids.begin(), ids.end(), std::mt19937_64(2));
   return ids;
 }
