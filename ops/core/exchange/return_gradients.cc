@@ -88,11 +88,12 @@ void Sum(const Uses& uses, size_t begin, size_t end, const ResponseColumns& colu
     return;
   }
   if (begin == end) return static_cast<void>(std::fill_n(sum, columns.num_columns, 0 * scale));
-  const auto use = [begin](int64_t i) { return begin + static_cast<size_t>(i); };
   SumGradients(RowGradients{uses.type, columns.num_columns, !uses.coefficients.empty(),
-                            [&](int64_t i) { return uses.Grad(use(i), columns.first_column); },
-                            [&](int64_t i) { return uses.coefficients[use(i)]; }},
-               static_cast<int64_t>(end - begin), sum);
+                            [&](int64_t i) {
+                              return uses.Grad(static_cast<size_t>(i), columns.first_column);
+                            },
+                            [&](int64_t i) { return uses.coefficients[static_cast<size_t>(i)]; }},
+               static_cast<int64_t>(begin), static_cast<int64_t>(end), sum);
   if (scale != 1) Scale(scale, columns.num_columns, sum);
 }
 

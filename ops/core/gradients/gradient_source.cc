@@ -61,7 +61,7 @@ void ScatteredSums::AddRuns(int64_t dim) {
     SumGradients(RowGradients{FloatType::kFloat32, dim, false,
                               [&](int64_t i) { return rows[static_cast<size_t>(i)]; },
                               [](int64_t) { return 1.0f; }},
-                 static_cast<int64_t>(rows.size()), sum);
+                 0, static_cast<int64_t>(rows.size()), sum);
   }
   runs.clear();
   run_sums.clear();
@@ -121,6 +121,13 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
       scatter(std::integral_constant<int64_t, 0>());
   }
   to->AddRuns(dim_);
+}
+
+void GradientSource::SumAny(const uint32_t* names, int64_t n, float* sum) const {
+  SumGradients(RowGradients{grads_.type, dim_, !counts_once(),
+                            [=](int64_t i) { return grads_.Row(Bag(names[i])); },
+                            [=](int64_t i) { return coefficients_[names[i]]; }},
+               0, n, sum);
 }
 
 GradientSource::GradientSource(const OutputGradient& gradient)

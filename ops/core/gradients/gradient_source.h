@@ -57,10 +57,11 @@ class GradientSource {
   // Computes the sum of the gradients of these ids; there is at least one.
   //   names  (n)    sum  (dim)
   void Sum(const uint32_t* names, int64_t n, float* sum) const {
-    SumGradients(RowGradients{grads_.type, dim_, !counts_once(),
-                              [=](int64_t i) { return grads_.Row(Bag(names[i])); },
-                              [=](int64_t i) { return coefficients_[names[i]]; }},
-                 n, sum);
+    if (n > kGradientsPerRun || !grads_.are_floats()) return SumAny(names, n, sum);
+    SumFloats(RowGradients{FloatType::kFloat32, dim_, !counts_once(),
+                           [=](int64_t i) { return grads_.FloatRow(Bag(names[i])); },
+                           [=](int64_t i) { return coefficients_[names[i]]; }},
+              0, n, sum);
   }
 
   // Computes the sums of the gradients of ids with equal numbers, as Sum does.
@@ -75,6 +76,9 @@ class GradientSource {
   // Whether each id counts once in its bag, so that its gradient is the bag's.
   bool counts_once() const { return coefficients_ == nullptr; }
   uint32_t Bag(uint32_t name) const { return counts_once() ? name : bag_of_[name]; }
+
+  // Implements Sum for any number and type.
+  void SumAny(const uint32_t* names, int64_t n, float* sum) const;
 
   // Fills the values of the ids of bags [first_bag, last_bag).
   void FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag);
