@@ -92,6 +92,7 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
       }
       if (++counts[number] == 0) to->EndRun(number, dim);
     }
+    to->AddRuns(dim);
   };
   const auto scatter = [=](auto constant_dim) {
     if (coefficients == nullptr) return scatter_all(constant_dim, std::false_type());
@@ -100,27 +101,20 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
   // Unrolls the loops over the columns of the usual widths. -1 is for gradients in 16 bits.
   switch (grads_.are_floats() ? dim_ : -1) {
     case -1:
-      scatter(std::integral_constant<int64_t, -1>());
-      break;
+      return scatter(std::integral_constant<int64_t, -1>());
     case 4:
-      scatter(std::integral_constant<int64_t, 4>());
-      break;
+      return scatter(std::integral_constant<int64_t, 4>());
     case 8:
-      scatter(std::integral_constant<int64_t, 8>());
-      break;
+      return scatter(std::integral_constant<int64_t, 8>());
     case 16:
-      scatter(std::integral_constant<int64_t, 16>());
-      break;
+      return scatter(std::integral_constant<int64_t, 16>());
     case 32:
-      scatter(std::integral_constant<int64_t, 32>());
-      break;
+      return scatter(std::integral_constant<int64_t, 32>());
     case 64:
-      scatter(std::integral_constant<int64_t, 64>());
-      break;
+      return scatter(std::integral_constant<int64_t, 64>());
     default:
-      scatter(std::integral_constant<int64_t, 0>());
+      return scatter(std::integral_constant<int64_t, 0>());
   }
-  to->AddRuns(dim_);
 }
 
 void GradientSource::SumAny(const uint32_t* names, int64_t n, float* sum) const {
