@@ -1,10 +1,9 @@
 #include "ops/core/exchange/return_gradients.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
-#include "ops/core/gradients/output_gradient.h"
+#include "ops/core/gradients/sum_gradients.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/vector_math.h"
 
@@ -27,9 +26,6 @@ struct Uses {
   // Returns the gradient starting with a column.
   const void* Grad(size_t use, int64_t column) const {
     return GradientRows(grads[use], 0, type).From(column).data;
-  }
-  const float* FloatGrad(size_t use, int64_t column) const {
-    return static_cast<const float*>(grads[use]) + column;
   }
 };
 
@@ -82,38 +78,22 @@ Uses FindUses(const std::vector<CombinedInput>& inputs,
   return uses;
 }
 
-// Continues Sum for gradients that are not float32, after the sum has been initialized.
-void SumDecoded(const Uses& uses, uint32_t begin, uint32_t end, const ResponseColumns& columns,
-                float scale, float* sum) {
-  for (uint32_t at = begin; at < end; ++at) {
-    const float coefficient = uses.coefficients.empty() ? 1.0f : uses.coefficients[at];
-    AddScaled(uses.type, coefficient, uses.Grad(at, columns.first_column), columns.num_columns,
-              sum);
-  }
-  if (scale != 1) Scale(scale, columns.num_columns, sum);
-}
-
 // Computes sum = scale times the gradients of uses [begin, end), restricted to these columns.
-void Sum(const Uses& uses, uint32_t begin, uint32_t end, const ResponseColumns& columns,
-         float scale, float* sum) {
+void Sum(const Uses& uses, size_t begin, size_t end, const ResponseColumns& columns, float scale,
+         float* sum) {
   const bool are_floats = uses.type == FloatType::kFloat32;
   if (are_floats && end - begin == 1 && uses.coefficients.empty()) {  // most rows of a batch
-    const float* grad = uses.FloatGrad(begin, columns.first_column);
+    const auto* grad = static_cast<const float*>(uses.Grad(begin, columns.first_column));
     for (int64_t c = 0; c < columns.num_columns; ++c) sum[c] = scale * grad[c];
     return;
   }
-  std::array<const float*, kBlockRows> rows;
-  std::fill_n(sum, columns.num_columns, begin == end ? 0.0f : kEmptySum);
-  if (!are_floats) return SumDecoded(uses, begin, end, columns, scale, sum);
-  for (uint32_t at = begin; at < end; at += kBlockRows) {
-    const int64_t n = std::min<int64_t>(kBlockRows, end - at);
-    for (int64_t i = 0; i < n; ++i) {
-      rows[static_cast<size_t>(i)] =
-          uses.FloatGrad(at + static_cast<size_t>(i), columns.first_column);
-    }
-    const float* coefficients = uses.coefficients.empty() ? nullptr : &uses.coefficients[at];
-    AddRows(rows.data(), coefficients, n, columns.num_columns, sum);
-  }
+  if (begin == end) return static_cast<void>(std::fill_n(sum, columns.num_columns, 0 * scale));
+  SumGradients(RowGradients{uses.type, columns.num_columns, !uses.coefficients.empty(),
+                            [&](int64_t i) {
+                              return uses.Grad(static_cast<size_t>(i), columns.first_column);
+                            },
+                            [&](int64_t i) { return uses.coefficients[static_cast<size_t>(i)]; }},
+               static_cast<int64_t>(begin), static_cast<int64_t>(end), sum);
   if (scale != 1) Scale(scale, columns.num_columns, sum);
 }
 

@@ -23,7 +23,7 @@ class GradientSource;
 //
 // Merges the gradients of many lookups in three steps, so that the caller can allocate the result
 // once its size is known. Uses no lock, no atomic and no sum whose order depends on threads: each
-// part of the keys belongs to one thread, which adds an id's gradients in input order.
+// part of the keys belongs to one thread, which adds an id's gradients in a fixed order.
 class GradientMerger {
  public:
   GradientMerger();

@@ -1,5 +1,6 @@
 #include "ops/core/gradients/gradient_source.h"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace keras_sparse {
@@ -37,24 +38,70 @@ std::vector<GradientSource> GradientSource::Make(const std::vector<OutputGradien
   return sources;
 }
 
+void ScatteredSums::EndRun(uint32_t number, int64_t dim) {
+  float* sum = sums.data() + int64_t{number} * dim;
+  runs.emplace_back(number, run_sums.size());
+  run_sums.insert(run_sums.end(), sum, sum + dim);
+  std::fill_n(sum, dim, kEmptySum);
+}
+
+void ScatteredSums::AddRuns(int64_t dim) {
+  std::sort(runs.begin(), runs.end());
+  std::vector<const float*> rows;
+  std::vector<float> last_run;
+  for (size_t r = 0; r < runs.size();) {
+    const uint32_t number = runs[r].first;
+    float* sum = sums.data() + int64_t{number} * dim;
+    rows.clear();
+    for (; r < runs.size() && runs[r].first == number; ++r) {
+      rows.push_back(run_sums.data() + runs[r].second);
+    }
+    last_run.assign(sum, sum + dim);
+    rows.push_back(last_run.data());
+    SumGradients(RowGradients{FloatType::kFloat32, dim, false,
+                              [&](int64_t i) { return rows[static_cast<size_t>(i)]; },
+                              [](int64_t) { return 1.0f; }},
+                 0, static_cast<int64_t>(rows.size()), sum);
+  }
+  runs.clear();
+  run_sums.clear();
+}
+
 void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n,
-                             float* sums) const {
-  if (!grads_.are_floats()) return ScatterDecoded(names, numbers, n, sums);
+                             int64_t num_sums, ScatteredSums* to) const {
+  static_assert(kGradientsPerRun == 256, "8 bits count the gradients of a run");
+  to->sums.assign(static_cast<size_t>(num_sums * dim_), kEmptySum);
+  to->counts.assign(static_cast<size_t>(num_sums), 0);
   // Local copies, because to the compiler the members might change with each sum.
-  const float* grads = grads_.FloatRow(0);
   const float* coefficients = coefficients_.get();
   const uint32_t* bag_of = bag_of_.get();
-  const auto scatter = [=, own_dim = dim_, stride = grads_.stride](auto constant_dim) {
+  float* sums = to->sums.data();
+  uint8_t* counts = to->counts.data();
+  const auto scatter_all = [=, own_dim = dim_, grads = grads_](auto constant_dim, auto scales) {
     const int64_t dim = constant_dim > 0 ? constant_dim : own_dim;
     for (int64_t i = 0; i < n; ++i) {
       const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
-      const uint32_t bag = coefficients == nullptr ? name : bag_of[name];
-      AddScaled(coefficients == nullptr ? 1.0f : coefficients[name], grads + int64_t{bag} * stride,
-                dim, sums + int64_t{numbers[i]} * dim);
+      const uint32_t number = numbers[i];
+      const uint32_t bag = scales ? bag_of[name] : name;
+      const float coefficient = scales ? coefficients[name] : 1.0f;
+      float* sum = sums + int64_t{number} * dim;
+      if constexpr (constant_dim < 0) {
+        AddScaled(grads.type, coefficient, grads.Row(bag), dim, sum);
+      } else {
+        AddScaled(coefficient, grads.FloatRow(bag), dim, sum);
+      }
+      if (++counts[number] == 0) to->EndRun(number, dim);
     }
+    to->AddRuns(dim);
   };
-  // Unrolls the loops over the columns of the usual widths.
-  switch (dim_) {
+  const auto scatter = [=](auto constant_dim) {
+    if (coefficients == nullptr) return scatter_all(constant_dim, std::false_type());
+    scatter_all(constant_dim, std::true_type());
+  };
+  // Unrolls the loops over the columns of the usual widths. -1 is for gradients in 16 bits.
+  switch (grads_.are_floats() ? dim_ : -1) {
+    case -1:
+      return scatter(std::integral_constant<int64_t, -1>());
     case 4:
       return scatter(std::integral_constant<int64_t, 4>());
     case 8:
@@ -70,20 +117,11 @@ void GradientSource::Scatter(const uint32_t* names, const uint32_t* numbers, int
   }
 }
 
-void GradientSource::SumDecoded(const uint32_t* names, int64_t n, float* sum) const {
-  std::fill_n(sum, dim_, kEmptySum);
-  for (int64_t i = 0; i < n; ++i) {
-    AddScaled(grads_.type, Coefficient(names[i]), grads_.Row(Bag(names[i])), dim_, sum);
-  }
-}
-
-void GradientSource::ScatterDecoded(const uint32_t* names, const uint32_t* numbers, int64_t n,
-                                    float* sums) const {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t name = names == nullptr ? static_cast<uint32_t>(i) : names[i];
-    AddScaled(grads_.type, Coefficient(name), grads_.Row(Bag(name)), dim_,
-              sums + int64_t{numbers[i]} * dim_);
-  }
+void GradientSource::SumAny(const uint32_t* names, int64_t n, float* sum) const {
+  SumGradients(RowGradients{grads_.type, dim_, !counts_once(),
+                            [=](int64_t i) { return grads_.Row(Bag(names[i])); },
+                            [=](int64_t i) { return coefficients_[names[i]]; }},
+               0, n, sum);
 }
 
 GradientSource::GradientSource(const OutputGradient& gradient)

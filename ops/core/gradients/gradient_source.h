@@ -2,20 +2,32 @@
 #ifndef KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_SOURCE_H_
 #define KERAS_SPARSE_OPS_CORE_GRADIENTS_GRADIENT_SOURCE_H_
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ops/core/base/executor.h"
 #include "ops/core/gradients/output_gradient.h"
+#include "ops/core/gradients/sum_gradients.h"
 #include "ops/core/math/prefetch.h"
 #include "ops/core/math/strided_rows.h"
-#include "ops/core/math/vector_math.h"
 
 namespace keras_sparse {
+
+// Sums of gradients by number, which GradientSource::Scatter computes.
+struct ScatteredSums {
+  std::vector<float> sums;      // (num_sums, dim)
+  std::vector<uint8_t> counts;  // (num_sums) of the gradients in each sum, modulo kGradientsPerRun
+  std::vector<float> run_sums;  // (runs.size(), dim) of complete runs
+  std::vector<std::pair<uint32_t, size_t>> runs;  // the number of each, and where its sum begins
+
+  // Moves the sum of a complete run to `run_sums`.
+  __attribute__((noinline, cold)) void EndRun(uint32_t number, int64_t dim);
+  // Adds the complete runs to the sums.
+  void AddRuns(int64_t dim);
+};
 
 // The gradient of the id at position p is coefficients[p] * grads[bag_of[p]]. It is never written
 // for each id, which would need hotness times the bytes. Without coefficients an id's name is its
@@ -42,32 +54,21 @@ class GradientSource {
     PrefetchBytes(grads_.Row(Bag(name)), BytesToPrefetch(bytes, bytes));
   }
 
-  // Computes sum = the gradients of these ids added in order; there is at least one.
+  // Computes the sum of the gradients of these ids; there is at least one.
   //   names  (n)    sum  (dim)
   void Sum(const uint32_t* names, int64_t n, float* sum) const {
-    if (!grads_.are_floats()) return SumDecoded(names, n, sum);
-    std::array<const float*, kBlockRows> rows;
-    std::array<float, kBlockRows> weights;
-    const float* so_far = nullptr;
-    for (int64_t begin = 0; begin < n; begin += kBlockRows) {
-      const int64_t size = std::min(kBlockRows, n - begin);
-      for (int64_t i = 0; i < size; ++i) {
-        const uint32_t name = names[begin + i];
-        rows[static_cast<size_t>(i)] = grads_.FloatRow(Bag(name));
-        if (!counts_once()) weights[static_cast<size_t>(i)] = coefficients_[name];
-      }
-      SumRows(rows.data(), counts_once() ? nullptr : weights.data(), size, dim_,
-              {so_far, sum, 1, false, kEmptySum});
-      so_far = sum;
-    }
+    if (n > kGradientsPerRun || !grads_.are_floats()) return SumAny(names, n, sum);
+    SumFloats(RowGradients{FloatType::kFloat32, dim_, !counts_once(),
+                           [=](int64_t i) { return grads_.FloatRow(Bag(names[i])); },
+                           [=](int64_t i) { return coefficients_[names[i]]; }},
+              0, n, sum);
   }
 
-  // Adds the gradient of id i to sums[numbers[i]], in order: the result of Sum if all sums start as
-  // kEmptySum.
+  // Computes the sums of the gradients of ids with equal numbers, as Sum does.
   //   names    (n), or null for 0, 1, 2, ...
   //   numbers  (n)
-  //   sums     (more than the largest number, dim)
-  void Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n, float* sums) const;
+  void Scatter(const uint32_t* names, const uint32_t* numbers, int64_t n, int64_t num_sums,
+               ScatteredSums* sums) const;
 
  private:
   explicit GradientSource(const OutputGradient& gradient);
@@ -75,11 +76,9 @@ class GradientSource {
   // Whether each id counts once in its bag, so that its gradient is the bag's.
   bool counts_once() const { return coefficients_ == nullptr; }
   uint32_t Bag(uint32_t name) const { return counts_once() ? name : bag_of_[name]; }
-  float Coefficient(uint32_t name) const { return counts_once() ? 1.0f : coefficients_[name]; }
 
-  // Implement Sum and Scatter for gradients that are not float32.
-  void SumDecoded(const uint32_t* names, int64_t n, float* sum) const;
-  void ScatterDecoded(const uint32_t* names, const uint32_t* numbers, int64_t n, float* sums) const;
+  // Implements Sum for any number and type.
+  void SumAny(const uint32_t* names, int64_t n, float* sum) const;
 
   // Fills the values of the ids of bags [first_bag, last_bag).
   void FillBags(const Bags& bags, int64_t first_bag, int64_t last_bag);

@@ -13,6 +13,11 @@ namespace keras_sparse {
 // a lone zero keeps its sign, whatever its factor and whatever is summed beside it.
 constexpr float kEmptySum = -0.0f;
 
+// A sum of a row's gradients adds up to so many in input order, to kEmptySum. It divides more of
+// them into runs of so many, of which the last may be shorter, and adds the sums of the runs by the
+// same definition. So a GPU can sum all runs of a frequent row at once, with the bits of a CPU.
+constexpr int64_t kGradientsPerRun = 256;
+
 // The gradient of a lookup's output.
 struct OutputGradient {
   const int64_t* ids;  // (bags.num_ids)

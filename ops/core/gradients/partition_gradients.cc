@@ -23,8 +23,7 @@ void PartitionGradients::Find(const GradientSource& source, const int64_t* ids,
   const int64_t num_sums = groups_.num_unique() * source.dim();
   scattered_ = in_order && 4 * num_sums <= kMaxScatteredBytes;
   if (scattered_) {
-    sums_.assign(static_cast<size_t>(num_sums), kEmptySum);
-    source.Scatter(names, groups_.numbers(), n, sums_.data());
+    source.Scatter(names, groups_.numbers(), n, groups_.num_unique(), &scattered_sums_);
   } else {
     groups_.Sort(names);
     sums_.resize(static_cast<size_t>(kBlockRows * source.dim()));
@@ -48,7 +47,7 @@ void PartitionGradients::Get(const int64_t* uniques, int64_t n, const float** gr
   for (int64_t i = 0; i < n; ++i) {
     const int64_t u = uniques[i];
     if (scattered_) {
-      gradients[i] = sums_.data() + u * dim;
+      gradients[i] = scattered_sums_.sums.data() + u * dim;
       continue;
     }
     const uint32_t* names = groups_.occurrences(u);

@@ -10,8 +10,8 @@
 
 namespace keras_sparse {
 
-// The gradient of a distinct id is the sum of its occurrences' gradients, in input order. Two
-// methods give the same bits:
+// The gradient of a distinct id is the sum of its occurrences' gradients. Two methods give the same
+// bits:
 //
 // - Scattered: each gradient is added to the sum of its id. Gradients are read once and in order,
 //   but the sums of all distinct ids are written at random, so they must stay in the processor's
@@ -48,8 +48,8 @@ class PartitionGradients {
   IdGrouper groups_;
   int64_t num_ids_ = 0;
   bool scattered_ = false;
-  // Scattered: of all distinct ids, by number. Gathered: of the ids of the last call.
-  std::vector<float> sums_;
+  ScatteredSums scattered_sums_;       // of all distinct ids
+  std::vector<float> sums_;            // gathered: of the ids of the last call
   std::vector<uint32_t> occurrences_;  // by number
 };
 

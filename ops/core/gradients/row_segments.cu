@@ -12,13 +12,6 @@ namespace {
 
 // Lanes that write the values of a bag's ids.
 constexpr int kBagLanes = 8;
-// Columns of a long segment that a block sums, and gradients that it loads at a time, by these
-// lanes, with two more warps.
-constexpr int kLongColumns = 16;
-constexpr int kLongIds = 256;
-constexpr int kLoaders = 256;
-constexpr int kLongBlock = kLoaders + 2 * kWarp;
-
 // Where the parts of requests begin, on the device, and the request of each part.
 struct RequestParts {
   Parts ids;
@@ -69,154 +62,117 @@ __global__ void OrderKernel(SegmentsView view, RequestParts parts, const uint32_
   }
 }
 
-// Finds the segments of more than kLongSegment ids, in any order.
-__global__ void FindLongKernel(SegmentsView view, uint32_t* segments, uint32_t* num_segments) {
-  for (int64_t i = LaneOfKernel(); i < int64_t{*view.num_segments}; i += LanesOfKernel()) {
-    const Segment segment = SegmentAt(view, i);
-    if (segment.end - segment.begin <= kLongSegment) continue;
-    if (RequestOf(view, segment.row) == view.num_requests) continue;
-    segments[atomicAdd(num_segments, 1u)] = static_cast<uint32_t>(i);
-  }
+// Returns the ids of a run of a level: kGradientsPerRun, or those of as many runs of the level
+// below.
+KERAS_SPARSE_HOST_DEVICE int64_t RunLength(int level) {
+  static_assert(kGradientsPerRun == 1 << 8, "a shift is faster than a product");
+  return kGradientsPerRun << 8 * level;
 }
 
-// Gradients of a long segment that are being summed, by chunk: each chunk reuses the memory of the
-// one before the last.
-struct LongChunks {
-  const void* rows[2][kLongIds];  // where gradients are
-  float coefficients[2][kLongIds];
-  float gradients[2][kLongIds][kLongColumns];
-};
-
-// Some columns of a long segment. Holds values that are read repeatedly, instead of reading them
-// from memory that might change.
-struct LongPiece {
-  FloatType type;
-  bool counts_once;
-  int num_columns;
-  int64_t first_column;
-  int64_t begin;  // of the segment
-  int64_t end;
-
-  __device__ LongPiece(const SegmentsView& view, const Segment& segment, int64_t column)
-      : LongPiece(view, segment, column, RequestOf(view, segment.row)) {}
-  __device__ LongPiece(const SegmentsView& view, const Segment& segment, int64_t column,
-                       int request)
-      : type(view.requests[request].gradient.grads.type),
-        counts_once(view.count_once[request] != 0),
-        num_columns(static_cast<int>(view.requests[request].gradient.dim - column)),
-        first_column(column),
-        begin(segment.begin),
-        end(segment.end) {}
-
-  __device__ int64_t num_chunks() const { return (end - begin + kLongIds - 1) / kLongIds; }
-  __device__ int64_t FirstOf(int64_t chunk) const { return begin + chunk * kLongIds; }
-  // Returns the number of ids in a chunk; 0 if there is no such chunk.
-  __device__ int SizeOf(int64_t chunk) const {
-    if (chunk < 0 || chunk >= num_chunks()) return 0;
-    const int64_t left = end - FirstOf(chunk);
-    return static_cast<int>(left < kLongIds ? left : kLongIds);
-  }
-  __device__ bool HasColumn(int column) const {
-    return column < kLongColumns && column < num_columns;
-  }
-};
-
-// For a warp: finds the gradients of a chunk, all at once.
-template <bool kCountsOnce>
-__device__ void FindChunk(const SegmentsView& view, const LongPiece& piece, int64_t chunk,
-                          LongChunks* chunks) {
-  constexpr int kLoads = kLongIds / kWarp;
-  const int64_t half = chunk & 1;
-  const int size = piece.SizeOf(chunk);
-  const void* rows[kLoads] = {};
-  float coefficients[kLoads] = {};
-  for (int k = 0; k < kLoads; ++k) {
-    const int i = k * kWarp + Tile<kWarp>::Lane();
-    if (i >= size) continue;
-    rows[k] = view.gradients[piece.FirstOf(chunk) + i];
-    if (!kCountsOnce) coefficients[k] = view.coefficients[piece.FirstOf(chunk) + i];
-  }
-  for (int k = 0; k < kLoads; ++k) {
-    const int i = k * kWarp + Tile<kWarp>::Lane();
-    if (i >= size) continue;
-    chunks->rows[half][i] = rows[k];
-    if (!kCountsOnce) chunks->coefficients[half][i] = coefficients[k];
-  }
+// Returns the first place of a level for num_ids ids, after the places of the levels below. A level
+// has two places for each RunLength(level) ids: for a run of a segment that has begun before, and
+// for the first run of a segment. Only segments with more ids have runs of the level.
+KERAS_SPARSE_HOST_DEVICE int64_t FirstPlace(int64_t num_ids, int level) {
+  int64_t place = 0;
+  for (int below = 0; below < level; ++below) place += 2 * (num_ids / RunLength(below) + 1);
+  return place;
 }
 
-// For kLoaders lanes: loads the gradients of a chunk that was found, all at once.
-template <bool kAreFloats>
-__device__ void LoadChunk(const LongPiece& piece, int64_t chunk, int lane, LongChunks* chunks) {
-  constexpr int kStep = kLoaders / kLongColumns;
-  constexpr int kLoads = kLongIds / kStep;
-  const int64_t half = chunk & 1;
-  const int column = lane % kLongColumns;
-  const int first_id = lane / kLongColumns;
-  if (!piece.HasColumn(column)) return;
-  const int size = piece.SizeOf(chunk);
-  float loaded[kLoads] = {};
-  for (int k = 0; k < kLoads; ++k) {
-    const int id = first_id + k * kStep;
-    if (id >= size) continue;
-    loaded[k] =
-        LoadOf<kAreFloats, 1>(piece.type, chunks->rows[half][id], piece.first_column + column)
-            .at[0];
-  }
-  for (int k = 0; k < kLoads; ++k) {
-    const int id = first_id + k * kStep;
-    if (id >= size) continue;
-    chunks->gradients[half][id][column] =
-        piece.counts_once ? loaded[k] : chunks->coefficients[half][id] * loaded[k];
-  }
+// Finds the run at a place of a level, and its segment. Returns the number of the run in the
+// segment; -1 if there is none.
+__device__ int64_t FindRun(const SegmentsView& view, int level, int64_t place, Segment* segment) {
+  const int64_t length = RunLength(level);
+  const bool is_first = place % 2 != 0;
+  const int64_t window = place / 2;
+  // An id inside the segment, not its first one.
+  const int64_t inside = (is_first ? window + 1 : window) * length;
+  if (inside == 0 || inside >= view.num_ids) return -1;
+  if (view.rows[inside - 1] != view.rows[inside]) return -1;
+  *segment = SegmentAt(view, LastAtMost(view.begins, int64_t{*view.num_segments}, inside));
+  const int64_t run = window - segment->begin / length;
+  if (segment->end - segment->begin <= length || (run == 0) != is_first) return -1;
+  return segment->begin + run * length < segment->end ? run : -1;
 }
 
-// For a warp: adds a chunk's gradients in order, one lane per column.
-__device__ void AddChunk(const LongPiece& piece, int64_t chunk, const LongChunks& chunks,
-                         float* sum) {
-  constexpr int kLoads = 16;
-  const int lane = Tile<kWarp>::Lane();
-  if (!piece.HasColumn(lane)) return;
-  const int size = piece.SizeOf(chunk);
-  for (int first = 0; first < size; first += kLoads) {
-    float gradients[kLoads] = {};
-    for (int k = 0; k < kLoads; ++k) gradients[k] = chunks.gradients[chunk & 1][first + k][lane];
-    for (int k = 0; k < kLoads; ++k) {
-      if (first + k < size) *sum += gradients[k];
-    }
-  }
-}
-
-// For a block: sums kLongColumns columns of a long segment. One warp adds a chunk of gradients in
-// order, while others load the next chunk, and one warp finds the chunk after that.
-__device__ void SumLong(const SegmentsView& view, const LongPiece& piece, float* to) {
-  LongChunks& chunks = SharedOfBlock<LongChunks>();
-  const int lane = static_cast<int>(threadIdx.x);
-  const bool are_floats = piece.type == FloatType::kFloat32;
+// Adds items [begin, end) in order. Many are loaded at once: the last one repeatedly, because
+// branches would separate the loads.
+template <typename Item>
+__device__ float SumItems(int64_t begin, int64_t end, const Item& item) {
+  constexpr int kInFlight = 32;
   float sum = kEmptySum;
-  for (int64_t chunk = -2; chunk < piece.num_chunks(); ++chunk) {
-    if (lane < kLoaders) {
-      are_floats ? LoadChunk<true>(piece, chunk + 1, lane, &chunks)
-                 : LoadChunk<false>(piece, chunk + 1, lane, &chunks);
-    } else if (lane < kLoaders + kWarp) {
-      piece.counts_once ? FindChunk<true>(view, piece, chunk + 2, &chunks)
-                        : FindChunk<false>(view, piece, chunk + 2, &chunks);
-    } else {
-      AddChunk(piece, chunk, chunks, &sum);
+  for (; begin < end; begin += kInFlight) {
+    float items[kInFlight];
+    for (int k = 0; k < kInFlight; ++k) items[k] = item(begin + k < end ? begin + k : end - 1);
+    for (int k = 0; k < kInFlight; ++k) {
+      if (begin + k < end) sum += items[k];
     }
-    __syncthreads();
   }
-  if (lane < kLoaders + kWarp || !piece.HasColumn(Tile<kWarp>::Lane())) return;
-  to[piece.first_column + Tile<kWarp>::Lane()] = sum;
+  return sum;
 }
 
-// Among kLongSegment consecutive ids, at most one longer segment begins: the last.
-__global__ void LongSegmentsKernel(SegmentsView view, const uint32_t* segments,
-                                   const uint32_t* num_segments, int64_t dim, float* sums) {
-  const int64_t pieces = (dim + kLongColumns - 1) / kLongColumns;
-  for (int64_t i = blockIdx.x; i < int64_t{*num_segments} * pieces; i += gridDim.x) {
-    const Segment segment = SegmentAt(view, segments[i / pieces]);
-    SumLong(view, LongPiece(view, segment, i % pieces * kLongColumns),
-            sums + segment.begin / kLongSegment * dim);
+// Sums a column of the gradients of ids [begin, end).
+template <bool kAreFloats, bool kCountOnce>
+__device__ float SumGradients(const SegmentsView& view, int request, int64_t begin, int64_t end,
+                              int64_t column) {
+  const FloatType type = view.requests[request].gradient.grads.type;
+  return SumItems(begin, end, [&](int64_t at) {
+    return GradientAt<kAreFloats, 1>(view, type, kCountOnce, at, column).at[0];
+  });
+}
+
+// Sums a column of runs [begin, end) of a segment.
+__device__ float SumRunsOf(const SegmentsView& view, const Segment& segment, int level,
+                           int64_t begin, int64_t end, int64_t dim, int64_t column) {
+  const int64_t first = FirstPlace(view.num_ids, level) + 2 * (segment.begin / RunLength(level));
+  return SumItems(begin, end, [&](int64_t run) {
+    return view.run_sums[(first + 2 * run + (run == 0 ? 1 : 0)) * dim + column];
+  });
+}
+
+// Sums the runs of a level, a lane for each place and column, after the levels below.
+__global__ void SumRunsKernel(SegmentsView view, int level, int64_t num_places, int64_t dim) {
+  for (int64_t i = LaneOfKernel(); i < num_places * dim; i += LanesOfKernel()) {
+    const int64_t place = i / dim;
+    const int64_t column = i % dim;
+    Segment segment;
+    const int64_t run = FindRun(view, level, place, &segment);
+    if (run < 0) continue;
+    const int request = RequestOf(view, segment.row);
+    if (request == view.num_requests) continue;
+    const int64_t begin = segment.begin + run * RunLength(level);
+    const int64_t end =
+        begin + RunLength(level) < segment.end ? begin + RunLength(level) : segment.end;
+    float* sum = view.run_sums + (FirstPlace(view.num_ids, level) + place) * dim + column;
+    if (level == 0) {
+      const bool are_floats = view.requests[request].gradient.grads.are_floats();
+      if (view.count_once[request] != 0) {
+        *sum = are_floats ? SumGradients<true, true>(view, request, begin, end, column)
+                          : SumGradients<false, true>(view, request, begin, end, column);
+      } else {
+        *sum = are_floats ? SumGradients<true, false>(view, request, begin, end, column)
+                          : SumGradients<false, false>(view, request, begin, end, column);
+      }
+    } else {
+      const int64_t length = RunLength(level - 1);
+      *sum = SumRunsOf(view, segment, level - 1, (begin - segment.begin) / length,
+                       (end - segment.begin + length - 1) / length, dim, column);
+    }
+  }
+}
+
+// Sums the highest runs of each segment that has runs, in place of its first run.
+__global__ void SumSegmentsKernel(SegmentsView view, int64_t dim) {
+  for (int64_t i = LaneOfKernel(); i < view.num_ids / kGradientsPerRun * dim;
+       i += LanesOfKernel()) {
+    Segment segment;
+    const int64_t place = 2 * (i / dim) + 1;
+    if (FindRun(view, 0, place, &segment) < 0) continue;
+    if (RequestOf(view, segment.row) == view.num_requests) continue;
+    int level = 0;
+    while (RunLength(level + 1) < segment.end - segment.begin) ++level;
+    const int64_t num_runs = (segment.end - segment.begin - 1) / RunLength(level) + 1;
+    view.run_sums[place * dim + i % dim] =
+        SumRunsOf(view, segment, level, 0, num_runs, dim, i % dim);
   }
 }
 
@@ -263,8 +219,6 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
   DeviceArray<uint32_t> places;
   DeviceArray<uint32_t> bag_of;
   DeviceArray<float> coefficient_of;
-  DeviceArray<uint32_t> long_segments;
-  DeviceArray<uint32_t> num_long;
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<SegmentRequest>::Copy(device, requests, &made.requests_));
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Copy(device, count_once, &made.count_once_));
@@ -280,11 +234,10 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
     KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<float>::Allocate(device, num_coefficients, each));
   }
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, 1, &made.num_segments_));
+  int num_levels = 0;
+  while (RunLength(num_levels) < num_ids) ++num_levels;
   KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<uint32_t>::Allocate(device, num_ids / kLongSegment, &long_segments));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Copy(device, {0}, &num_long));
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<float>::Allocate(device, (num_ids / kLongSegment + 1) * dim, &made.long_sums_));
+      DeviceArray<float>::Allocate(device, FirstPlace(num_ids, num_levels) * dim, &made.run_sums_));
   made.view_ = {made.requests_.data(),
                 made.count_once_.data(),
                 made.first_rows_.data(),
@@ -295,7 +248,7 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
                 made.num_segments_.data(),
                 made.gradients_.data(),
                 made.coefficients_.data(),
-                made.long_sums_.data()};
+                made.run_sums_.data()};
   const RequestParts parts = {{ids.data(), num_requests}, {bags.data(), num_requests}};
   Launch(RowsKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_, parts,
          unsorted.data());
@@ -308,11 +261,14 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
          made.coefficients_.data());
   KERAS_SPARSE_RETURN_IF_ERROR(
       FindRuns(made.rows_.data(), num_ids, device, made.begins_.data(), made.num_segments_.data()));
-  if (num_ids > kLongSegment) {
-    Launch(FindLongKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_,
-           long_segments.data(), num_long.data());
-    Launch(LongSegmentsKernel, device->num_blocks(), kLongBlock, device->stream(), made.view_,
-           long_segments.data(), num_long.data(), dim, made.long_sums_.data());
+  for (int level = 0; level < num_levels; ++level) {
+    const int64_t num_places = FirstPlace(num_ids, level + 1) - FirstPlace(num_ids, level);
+    Launch(SumRunsKernel, BlocksFor(*device, num_places * dim), kBlock, device->stream(),
+           made.view_, level, num_places, dim);
+  }
+  if (num_levels > 0) {
+    Launch(SumSegmentsKernel, BlocksFor(*device, num_ids / kGradientsPerRun * dim), kBlock,
+           device->stream(), made.view_, dim);
   }
   *segments = std::move(made);
   return Status::Ok();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
@@ -37,13 +38,16 @@ struct SegmentsView {
   // The gradient of each id's bag, in the order of `rows`, and its coefficient. See GradientSource.
   const void* const* gradients;  // (num_ids)
   const float* coefficients;     // (num_ids) or null, if all are ones
-  // (num_ids / kLongSegment + 1, dim): the sums of segments with more than kLongSegment ids, each
-  // at position begin / kLongSegment, which is unique.
-  const float* long_sums;
+  // (any, dim): the sum of a segment with more than kGradientsPerRun ids is at its PlaceOfSum.
+  float* run_sums;
 };
 
-// Gradients of a segment that one tile sums; a block sums longer segments.
-constexpr uint32_t kLongSegment = 256;
+// Each kGradientsPerRun ids have two places. The sum of a segment has the second one of its first
+// id, because no other segment as long begins so near. The first place is for a run of a segment
+// that has begun before: see RowSegments::Make.
+KERAS_SPARSE_HOST_DEVICE inline int64_t PlaceOfSum(int64_t segment_begin) {
+  return 2 * (segment_begin / kGradientsPerRun) + 1;
+}
 
 class RowSegments {
  public:
@@ -68,7 +72,7 @@ class RowSegments {
   DeviceArray<uint8_t> count_once_;
   DeviceArray<const void*> gradients_;
   DeviceArray<float> coefficients_;
-  DeviceArray<float> long_sums_;
+  DeviceArray<float> run_sums_;
   SegmentsView view_ = {};
 };
 

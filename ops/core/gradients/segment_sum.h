@@ -80,9 +80,8 @@ template <int kFloats>
 __device__ Floats<kFloats> SumSegment(const SegmentsView& view, int request, const Segment& segment,
                                       int64_t column) {
   const OutputGradient& gradient = view.requests[request].gradient;
-  if (segment.end - segment.begin > kLongSegment) {
-    const int64_t place = segment.begin / kLongSegment;
-    return Load<kFloats>(view.long_sums + place * gradient.dim + column);
+  if (segment.end - segment.begin > kGradientsPerRun) {
+    return Load<kFloats>(view.run_sums + PlaceOfSum(segment.begin) * gradient.dim + column);
   }
   return gradient.grads.are_floats() ? SumShort<true, kFloats>(view, request, segment, column)
                                      : SumShort<false, kFloats>(view, request, segment, column);

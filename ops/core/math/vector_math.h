@@ -238,13 +238,7 @@ inline void SumRows(const Row* const* rows, const float* weights, int64_t n, int
   }
 }
 
-// Adds the rows to `sum`, of shape (dim).
-inline void AddRows(const float* const* rows, const float* weights, int64_t n, int64_t dim,
-                    float* sum) {
-  SumRows(rows, weights, n, dim, {sum, sum});
-}
-
-// Computes sum += weight * row, both of shape (dim): AddRows for one row, without an array of
+// Computes sum += weight * row, both of shape (dim): SumRows for one row, without an array of
 // pointers.
 inline void AddScaled(float weight, const float* row, int64_t dim, float* sum) {
   int64_t i = 0;

@@ -31,7 +31,7 @@ struct UpdateRequest {
 };
 
 // Enqueues the work of ApplyGradients on the device, with the same bits: a record catches up on its
-// missed steps, the gradients of a row are added in input order, and the row is updated once. Ids
+// missed steps, the gradients of a row are added in order, and the row is updated once. Ids
 // without a row are skipped. Returns Unimplemented for a rule without a kernel; nothing has changed
 // then. Returns ResourceExhausted if the GPU has no room for the work itself; some tables may have
 // been updated then.

@@ -71,4 +71,25 @@ TEST(ReturnGradients, KeepsTheSignOfZerosWhateverIsSummedBesideThem) {
   }
 }
 
+TEST(ReturnGradients, SumsRunsOverInputsThatShareRows) {
+  const Ids first = {0, FrequentIds(), Combiner::kNone, {}, {}};
+  const auto n = static_cast<int64_t>(first.ids.size());
+  const Ids second = {0,
+                      {first.ids.rbegin(), first.ids.rend()},
+                      Combiner::kMean,
+                      {0, n / 3, n},
+                      RandomFloats(n, 3)};
+  const std::vector<float> ones = {1, 1};
+  for (const FloatType type : kFloatTypes) {
+    const std::vector<float> numbers = Rounded(type, GradientsWithZeros(n));
+    auto expected = MergedBits({{first.ids.data(), first.request().bags, numbers.data(), 1},
+                                {second.ids.data(), second.request().bags, ones.data(), 1}});
+    for (const auto& of_place : Returned({first, second}, numbers, type)) {
+      for (size_t i = 0; i < of_place.size(); ++i) {
+        ASSERT_EQ(Bits({2 * of_place[i]}), expected[first.ids[i]]) << "id " << first.ids[i];
+      }
+    }
+  }
+}
+
 }  // namespace keras_sparse::return_gradients_test

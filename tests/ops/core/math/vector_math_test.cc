@@ -7,7 +7,7 @@ namespace keras_sparse::vector_math_test {
 const std::vector<int64_t> kWidths = {1,  3,  4,  5,  7,  8,   9,   12,  16,
                                       20, 31, 33, 64, 65, 100, 127, 128, 1500};
 
-TEST(AddRows, AddsEachColumnOfAnyWidth) {
+TEST(SumRows, AddsEachColumnOfAnyWidth) {
   for (const int64_t dim : kWidths) {
     for (const bool weighted : {false, true}) {
       const int64_t n = 37;
@@ -16,7 +16,7 @@ TEST(AddRows, AddsEachColumnOfAnyWidth) {
       std::vector<const float*> rows;
       for (int64_t i = 0; i < n; ++i) rows.push_back(data.data() + i * dim);
       std::vector<float> sum(static_cast<size_t>(dim) + 1, 2.0f);
-      AddRows(rows.data(), weighted ? weights.data() : nullptr, n, dim, sum.data());
+      SumRows(rows.data(), weighted ? weights.data() : nullptr, n, dim, {sum.data(), sum.data()});
       for (int64_t j = 0; j < dim; ++j) {
         double expected = 2;
         for (size_t i = 0; i < rows.size(); ++i) {
@@ -29,7 +29,7 @@ TEST(AddRows, AddsEachColumnOfAnyWidth) {
   }
 }
 
-TEST(AddRows, GivesTheSameBitsHoweverASumIsCut) {
+TEST(SumRows, GivesTheSameBitsHoweverASumIsCut) {
   for (const int64_t dim : kWidths) {
     const int64_t n = 70;
     const std::vector<float> data = RandomFloats(n * dim, 3);
@@ -39,9 +39,10 @@ TEST(AddRows, GivesTheSameBitsHoweverASumIsCut) {
     for (const float* w : {static_cast<const float*>(nullptr), weights.data()}) {
       std::vector<float> whole(static_cast<size_t>(dim));
       std::vector<float> cut(static_cast<size_t>(dim));
-      AddRows(rows.data(), w, n, dim, whole.data());
+      SumRows(rows.data(), w, n, dim, {whole.data(), whole.data()});
       for (const auto& [begin, end] : {std::pair{0, 1}, {1, 33}, {33, 33}, {33, 70}}) {
-        AddRows(rows.data() + begin, w == nullptr ? w : w + begin, end - begin, dim, cut.data());
+        SumRows(rows.data() + begin, w == nullptr ? w : w + begin, end - begin, dim,
+                {cut.data(), cut.data()});
       }
       EXPECT_EQ(Bits(cut), Bits(whole)) << "dim " << dim;
     }
@@ -59,7 +60,7 @@ TEST(SumRows, BeginsAndEndsAsItIsTold) {
     for (const float* begin : {static_cast<const float*>(nullptr), begun.data()}) {
       std::vector<float> expected(static_cast<size_t>(dim));
       if (begin != nullptr) expected = begun;
-      AddRows(rows.data(), nullptr, n, dim, expected.data());
+      SumRows(rows.data(), nullptr, n, dim, {expected.data(), expected.data()});
       Scale(0.3f, dim, expected.data());
       for (const size_t offset : {0, 1, 4}) {  // from a place where any vector may stand
         std::vector<float> memory(static_cast<size_t>(dim) + 16, 2.0f);
@@ -90,7 +91,7 @@ TEST(AddScaled, GivesTheBitsOfASumOfOneRow) {
     const float* rows[] = {row.data()};
     for (const float weight : {1.0f, -0.7f}) {
       std::vector<float> expected = begun;
-      AddRows(rows, &weight, 1, dim, expected.data());
+      SumRows(rows, &weight, 1, dim, {expected.data(), expected.data()});
       std::vector<float> sum = begun;
       sum.push_back(2);
       AddScaled(weight, row.data(), dim, sum.data());

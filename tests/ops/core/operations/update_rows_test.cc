@@ -1,12 +1,10 @@
 #include "ops/core/operations/update_rows.h"
 
-#include "ops/core/gradients/row_segments.h"
 #include "tests/ops/core/device/table_twins.h"
 #include "tests/ops/core/support/all_rule_cases.h"
 
 namespace keras_sparse::update_rows_test {
 
-using cuda_impl::kLongSegment;
 using cuda_impl::UpdateRequest;
 
 constexpr int64_t kRows = 24;
@@ -95,6 +93,34 @@ TEST(UpdateRows, RoundsPackedRecordsOfAnyWidthAsTheCpuDoes) {
   });
 }
 
+// Tiles of any width hold a row, some of its columns after the others, or too few of them.
+TEST(UpdateRows, SumsSquaresOfRowsOfAnyWidthAsTheCpuDoes) {
+  const std::vector<RuleCase> cases = AllRuleCases();
+  const auto rule = std::find_if(cases.begin(), cases.end(), [](const RuleCase& each) {
+    return each.name == "row_wise_adagrad";
+  });
+  InAnyOrder([&] {
+    const auto device = OpenDevice();
+    for (const int64_t dim : {1, 3, 8, 20, 31, 32, 33, 64, 100, 128, 200, 512, 516, 1000}) {
+      SCOPED_TRACE("dim " + std::to_string(dim));
+      const std::vector<int64_t> ids = RandomIds(30, 0, kRows - 1, 1);
+      std::vector<std::unique_ptr<TableTwins>> all;
+      std::vector<UpdateRequest> requests;
+      for (const RecordTypes& types : {RecordTypes(), kPackedTypes[0]}) {
+        for (const int64_t gap : {0, 1}) {  // lanes take four floats, or one
+          all.push_back(std::make_unique<TableTwins>(
+              device.get(), Packed(Options(kRows, dim), types), rule->options));
+          all.back()->Begin(ids, NoBags(ids), GradientsWithZeros(30 * dim), rule->Numbers({1, 0.1}),
+                            FloatType::kFloat32, gap);
+          requests.push_back(all.back()->Request());
+        }
+      }
+      ASSERT_TRUE(IsOk(Update(requests, device.get())));
+      for (const auto& each : all) each->Finish();
+    }
+  });
+}
+
 TEST(UpdateRows, AddsGradientsOfBagsAndTypesAndPlaces) {
   const std::vector<int64_t> splits = RandomSplits(50, 6, 3);
   const std::vector<int64_t> ids = RandomIds(splits.back(), 0, kRows - 1, 4);
@@ -122,32 +148,27 @@ TEST(UpdateRows, AddsGradientsOfBagsAndTypesAndPlaces) {
   });
 }
 
-// Those that a block sums, and those at the edge; of several tables, so that they lie anywhere.
-TEST(UpdateRows, AddsManyGradientsOfARowInOrder) {
+// Of several tables, so that segments begin anywhere.
+TEST(UpdateRows, SumsRunsOfFrequentRowsAsTheCpuDoes) {
+  const std::vector<int64_t> ids = FrequentIds();
+  const auto n = static_cast<int64_t>(ids.size());
+  const std::vector<int64_t> splits = {0, n / 2, n / 2, n};
+  const std::vector<float> weights = RandomFloats(n, 3);
   InAnyOrder([&] {
     const auto device = OpenDevice();
-    for (const int64_t dim : {3, 40}) {
-      for (const bool pools : {false, true}) {
-        std::vector<std::unique_ptr<TableTwins>> all;
-        std::vector<UpdateRequest> requests;
-        std::vector<std::vector<int64_t>> ids;
-        std::vector<std::vector<int64_t>> splits;
-        for (const int64_t more : {0, 1, 700}) {
-          ids.push_back(RandomIds(300, 0, kRows - 1, static_cast<uint64_t>(more)));
-          ids.back().insert(ids.back().begin() + 100, kLongSegment, kRows - 1);
-          ids.back().insert(ids.back().end(), kLongSegment + static_cast<size_t>(more), 0);
-          const auto n = static_cast<int64_t>(ids.back().size());
-          splits.push_back({0, n / 2, n / 2, n});
-        }
-        for (size_t i = 0; i < ids.size(); ++i) {
+    for (const int64_t dim : {3, 4}) {
+      std::vector<std::unique_ptr<TableTwins>> all;
+      std::vector<UpdateRequest> requests;
+      for (const FloatType type : kFloatTypes) {
+        for (const bool pools : {false, true}) {
           all.push_back(std::make_unique<TableTwins>(device.get(), Options(kRows, dim), SgdRule()));
-          const Bags bags = pools ? BagsOf(Combiner::kMean, splits[i]) : NoBags(ids[i]);
-          all.back()->Begin(ids[i], bags, RandomFloats(bags.num_bags * dim, 7));
+          const Bags bags = pools ? BagsOf(Combiner::kMean, splits, weights) : NoBags(ids);
+          all.back()->Begin(ids, bags, GradientsWithZeros(bags.num_bags * dim), {0.1f}, type);
           requests.push_back(all.back()->Request());
         }
-        ASSERT_TRUE(IsOk(Update(requests, device.get())));
-        for (const auto& each : all) each->Finish();
       }
+      ASSERT_TRUE(IsOk(Update(requests, device.get())));
+      for (const auto& each : all) each->Finish();
     }
   });
 }
@@ -187,7 +208,7 @@ TEST(UpdateRows, LeavesOutIdsThatReadAsZeros) {
   options.out_of_range_is_zero = true;
   std::vector<int64_t> ids = ExtremeKeys();
   ids.insert(ids.end(), {kRows, kRows - 1, -1, 0});
-  ids.insert(ids.end(), 600, kRows + 5);  // as many as a block would sum
+  ids.insert(ids.end(), 600, kRows + 5);  // enough to sum them by runs
   InAnyOrder([&] {
     const auto device = OpenDevice();
     TableTwins twins(device.get(), options, AdagradRule(0.1));

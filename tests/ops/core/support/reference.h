@@ -1,12 +1,14 @@
-// The plainest way to pool and to merge, in double precision.
+// The plainest way to pool and to merge.
 #ifndef KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_REFERENCE_H_
 #define KERAS_SPARSE_TESTS_OPS_CORE_SUPPORT_REFERENCE_H_
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <random>
 
-#include "ops/core/ids/bags.h"
+#include "ops/core/gradients/output_gradient.h"
 #include "ops/core/math/strided_rows.h"
 #include "tests/ops/core/support/testing.h"
 
@@ -67,6 +69,64 @@ inline std::map<int64_t, std::vector<double>> ReferenceMerge(const std::vector<i
     }
   }
   return merged;
+}
+
+// The sum of a row's gradients as kGradientsPerRun defines it, in float32: runs are replaced by
+// their sums until one is left.
+inline float SumOfRuns(std::vector<float> items) {
+  do {
+    std::vector<float> sums;
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (i % kGradientsPerRun == 0) sums.push_back(kEmptySum);
+      sums.back() += items[i];
+    }
+    items = sums;
+  } while (items.size() > 1);
+  return items[0];
+}
+
+// The bits of the gradient of each id: of lookups one after the other that share rows.
+inline std::map<int64_t, std::vector<uint32_t>> MergedBits(
+    const std::vector<OutputGradient>& gradients) {
+  const int64_t dim = gradients[0].dim;
+  std::map<int64_t, std::vector<std::vector<float>>> summands;  // by id and column
+  for (const OutputGradient& each : gradients) {
+    const Bags& bags = each.bags;
+    const bool pools = bags.combiner != Combiner::kNone;
+    RowsAsFloats rows(each.grads, dim);
+    for (int64_t b = 0; b < bags.num_bags; ++b) {
+      const float* row = rows.Row(b);
+      const float scale = pools ? bags.Scale(b) : 1;
+      const int64_t end = pools ? bags.row_splits[b + 1] : b + 1;
+      for (int64_t i = pools ? bags.row_splits[b] : b; i < end; ++i) {
+        std::vector<std::vector<float>>& of_id = summands[each.ids[i]];
+        of_id.resize(static_cast<size_t>(dim));
+        const float factor = bags.weights == nullptr ? scale : scale * bags.weights[i];
+        for (size_t j = 0; j < of_id.size(); ++j) of_id[j].push_back(factor * row[j]);
+      }
+    }
+  }
+  std::map<int64_t, std::vector<uint32_t>> merged;
+  for (const auto& [id, columns] : summands) {
+    for (const auto& column : columns) merged[id].push_back(Bits({SumOfRuns(column)})[0]);
+  }
+  return merged;
+}
+
+// Ids in [0, 10), of which some occur about as often as runs of gradients end.
+inline std::vector<int64_t> FrequentIds() {
+  std::vector<int64_t> ids = RandomIds(100, 8, 9, 1);
+  int64_t id = 0;
+  for (const size_t n : {1, 255, 256, 257, 512, 513, 65536, 70000}) ids.insert(ids.end(), n, id++);
+  std::shuffle(ids.begin(), ids.end(), std::mt19937_64(2));
+  return ids;
+}
+
+// Random gradients, with zeros of both signs among them.
+inline std::vector<float> GradientsWithZeros(int64_t num_floats) {
+  std::vector<float> grads = RandomFloats(num_floats, 5);
+  for (size_t i = 0; i < grads.size(); i += 3) grads[i] = i % 2 == 0 ? -0.0f : 0.0f;
+  return grads;
 }
 
 inline void ExpectNear(const std::vector<float>& values, const std::vector<double>& expected,
