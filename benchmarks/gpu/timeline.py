@@ -41,8 +41,7 @@ BYTES = {
     "OrderKernel": lambda ids, **_: ids * (4 + 4 + 8),
     "MarkBeginsKernel": lambda ids, **_: ids * (4 + 1),
     "Flagged": lambda ids, distinct, **_: ids + distinct * 4,
-    "FindLongKernel": lambda distinct, **_: distinct * 4,
-    "LongSegmentsKernel": lambda frequent, bags, row, **_: frequent * 8 + min(frequent, bags) * row,
+    "SumRunsKernel": lambda frequent, bags, row, **_: frequent * 8 + min(frequent, bags) * row,
     "UpdateKernel": lambda ids, frequent, bags, distinct, row, record, **_: (
         (ids - frequent) * 8 + bags * row + distinct * 2 * record
     ),

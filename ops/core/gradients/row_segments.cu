@@ -213,18 +213,18 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
   const int64_t dim = requests.empty() ? 0 : requests[0].gradient.dim;
   const int num_requests = static_cast<int>(requests.size());
   RowSegments made;
-  DeviceArray<int64_t> ids;
-  DeviceArray<int64_t> bags;
+  SegmentsView& view = made.view_;
+  RequestParts parts = {{nullptr, num_requests}, {nullptr, num_requests}};
   DeviceArray<uint32_t> unsorted;
   DeviceArray<uint32_t> places;
   DeviceArray<uint32_t> bag_of;
   DeviceArray<float> coefficient_of;
-  KERAS_SPARSE_RETURN_IF_ERROR(
-      DeviceArray<SegmentRequest>::Copy(device, requests, &made.requests_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint8_t>::Copy(device, count_once, &made.count_once_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_rows, &made.first_rows_));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_ids, &ids));
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<int64_t>::Copy(device, first_bags, &bags));
+  made.arrays_.Add(requests, &view.requests);
+  made.arrays_.Add(count_once, &view.count_once);
+  made.arrays_.Add(first_rows, &view.first_rows);
+  made.arrays_.Add(first_ids, &parts.ids.firsts);
+  made.arrays_.Add(first_bags, &parts.bags.firsts);
+  KERAS_SPARSE_RETURN_IF_ERROR(made.arrays_.Copy(device));
   for (DeviceArray<uint32_t>* each : {&unsorted, &places, &bag_of, &made.rows_, &made.begins_}) {
     KERAS_SPARSE_RETURN_IF_ERROR(DeviceArray<uint32_t>::Allocate(device, num_ids, each));
   }
@@ -238,37 +238,33 @@ Status RowSegments::Make(const std::vector<SegmentRequest>& requests, Device* de
   while (RunLength(num_levels) < num_ids) ++num_levels;
   KERAS_SPARSE_RETURN_IF_ERROR(
       DeviceArray<float>::Allocate(device, FirstPlace(num_ids, num_levels) * dim, &made.run_sums_));
-  made.view_ = {made.requests_.data(),
-                made.count_once_.data(),
-                made.first_rows_.data(),
-                num_requests,
-                num_ids,
-                made.rows_.data(),
-                made.begins_.data(),
-                made.num_segments_.data(),
-                made.gradients_.data(),
-                made.coefficients_.data(),
-                made.run_sums_.data()};
-  const RequestParts parts = {{ids.data(), num_requests}, {bags.data(), num_requests}};
-  Launch(RowsKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_, parts,
+  view.num_requests = num_requests;
+  view.num_ids = num_ids;
+  view.rows = made.rows_.data();
+  view.begins = made.begins_.data();
+  view.num_segments = made.num_segments_.data();
+  view.gradients = made.gradients_.data();
+  view.coefficients = made.coefficients_.data();
+  view.run_sums = made.run_sums_.data();
+  Launch(RowsKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), view, parts,
          unsorted.data());
   Launch(BagsKernel, BlocksFor(*device, first_bags.back(), kBagLanes), kBlock, device->stream(),
-         made.view_, parts, bag_of.data(), coefficient_of.data());
+         view, parts, bag_of.data(), coefficient_of.data());
   KERAS_SPARSE_RETURN_IF_ERROR(StableSort(unsorted.data(), num_ids, BitsOf(first_rows.back()),
                                           device, made.rows_.data(), places.data()));
-  Launch(OrderKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), made.view_, parts,
+  Launch(OrderKernel, BlocksFor(*device, num_ids), kBlock, device->stream(), view, parts,
          places.data(), bag_of.data(), coefficient_of.data(), made.gradients_.data(),
          made.coefficients_.data());
   KERAS_SPARSE_RETURN_IF_ERROR(
       FindRuns(made.rows_.data(), num_ids, device, made.begins_.data(), made.num_segments_.data()));
   for (int level = 0; level < num_levels; ++level) {
     const int64_t num_places = FirstPlace(num_ids, level + 1) - FirstPlace(num_ids, level);
-    Launch(SumRunsKernel, BlocksFor(*device, num_places * dim), kBlock, device->stream(),
-           made.view_, level, num_places, dim);
+    Launch(SumRunsKernel, BlocksFor(*device, num_places * dim), kBlock, device->stream(), view,
+           level, num_places, dim);
   }
   if (num_levels > 0) {
     Launch(SumSegmentsKernel, BlocksFor(*device, num_ids / kGradientsPerRun * dim), kBlock,
-           device->stream(), made.view_, dim);
+           device->stream(), view, dim);
   }
   *segments = std::move(made);
   return Status::Ok();

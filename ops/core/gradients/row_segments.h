@@ -7,6 +7,7 @@
 
 #include "ops/core/base/host_device.h"
 #include "ops/core/base/status.h"
+#include "ops/core/device/arrays_on_device.h"
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_array.h"
 #include "ops/core/gradients/output_gradient.h"
@@ -64,12 +65,10 @@ class RowSegments {
   int64_t num_ids() const { return rows_.size(); }
 
  private:
-  DeviceArray<SegmentRequest> requests_;
-  DeviceArray<int64_t> first_rows_;
+  ArraysOnDevice arrays_;
   DeviceArray<uint32_t> rows_;
   DeviceArray<uint32_t> begins_;
   DeviceArray<uint32_t> num_segments_;
-  DeviceArray<uint8_t> count_once_;
   DeviceArray<const void*> gradients_;
   DeviceArray<float> coefficients_;
   DeviceArray<float> run_sums_;
