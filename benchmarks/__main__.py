@@ -34,7 +34,6 @@ SCRIPTS = {
     "distributed": ("distributed",),
     "small models": ("small_models",),
     "row dtypes": ("row_dtypes",),
-    "quality of row dtypes": ("row_dtype_quality",),
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
