@@ -31,14 +31,6 @@ def import_rows(table, num_keys, rank=0, num_ranks=1):
         table.import_(keys, rows[: len(keys)])
 
 
-def make_gradients(num_ids):
-    """Gradients of few bits each, so that their sums are exact in any order."""
-    import tensorflow as tf
-
-    units = tf.random.stateless_uniform((num_ids, DIM), (1, 2), -64, 65, tf.int32)
-    return tf.cast(units, tf.float32) / 1024
-
-
 class Trained:
     """A dynamic table, and its training step: lookup, gradient, update with Adagrad."""
 
@@ -59,8 +51,3 @@ class Trained:
             optimizer.apply(grads, [self.table])
 
         self.step = step
-
-    def rows_of(self, keys):
-        import keras_sparse
-
-        return keras_sparse.ops.lookup([self.table], [keys])[0].numpy()
