@@ -28,7 +28,6 @@ SCRIPTS = {
     "serving": ("serving",),
     "storage tiers": ("storage_tiers",),
     "lookups ahead": ("async_lookup",),
-    "exchanges ahead": ("async_exchange",),
     "distributed": ("distributed",),
     "small models": ("small_models",),
     "row dtypes": ("row_dtypes",),

@@ -21,13 +21,12 @@ def make_storage(storage_type, share, num_keys, folder):
     return keras_sparse.StorageOption(storage_type, folder, [first, last])
 
 
-def import_rows(table, num_keys, rank=0, num_ranks=1):
-    """Gives every key its row, or every key of a rank."""
+def import_rows(table, num_keys):
+    """Gives every key its row."""
     ranks = np.random.default_rng(1).permutation(num_keys)
     rows = np.random.default_rng(2).normal(size=(CHUNK, DIM)).astype(np.float32)
     for start in range(0, num_keys, CHUNK):
         keys = workloads.scramble(ranks[start : start + CHUNK])
-        keys = keys[keys % num_ranks == rank]
         table.import_(keys, rows[: len(keys)])
 
 

@@ -1,6 +1,6 @@
 """Two hosts on this machine, as `horovodrun` sees them: names, ssh servers, disks of their own.
 
-A host is a network, process and mount namespace. `SlowNetwork` joins their networks.
+A host is a network, process and mount namespace. `TwoNetworks` joins their networks.
 """
 
 import contextlib
@@ -13,9 +13,9 @@ import sys
 import time
 
 from benchmarks.process import HOROVODRUN
-from benchmarks.slow_network import NotPermittedError
-from benchmarks.slow_network import run_ip
-from benchmarks.slow_network import SlowNetwork
+from two_networks import NotPermittedError
+from two_networks import run_ip
+from two_networks import TwoNetworks
 
 NAMES = "alpha", "beta"
 DEVICE = "eth0"  # that of the line, on each host
@@ -55,16 +55,14 @@ class Hosts:
 
     Args:
         folder: `pathlib.Path` of an empty folder.
-        megabits: Float. Bandwidth of the line between them, each way, 10^6 bits a second.
-        milliseconds: Float. Of the round trip.
 
     Raises:
         NotPermittedError: It says what is needed, and what went wrong.
         RuntimeError: A host has not started.
     """
 
-    def __init__(self, folder, megabits=1000, milliseconds=0.2):
-        self.network = SlowNetwork(megabits, milliseconds)
+    def __init__(self, folder):
+        self.network = TwoNetworks()
         self._folder = folder
         self._servers = []
 
