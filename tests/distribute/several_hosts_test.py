@@ -11,7 +11,7 @@ import pytest
 
 from hosts import Hosts
 from hosts import LOCAL_DISK
-from two_networks import NotPermittedError
+from hosts import NotPermittedError
 
 pytestmark = pytest.mark.slow("starts processes")
 LAUNCH = [sys.executable, "-m", "keras_sparse", "launch"]
