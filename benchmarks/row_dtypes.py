@@ -18,8 +18,6 @@ PEERS = [
     Peer("the same, rounded to nearest", "ours", "build_nearest", timing.OURS),
     Peer("bfloat16 rows and slots", "ours", "build_bfloat16", timing.OURS),
     Peer("float16 rows, bfloat16 slots", "ours", "build_float16", timing.OURS),
-    Peer("plain C++, float32", "floor", "build_huge", timing.PLAIN),
-    Peer("plain C++, bfloat16, rounded to nearest", "floor", "build_bfloat16"),
 ]
 
 
