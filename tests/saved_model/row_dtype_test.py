@@ -17,6 +17,7 @@ from keras_sparse.layers import GroupEmbedding
 from keras_sparse.saved_model.row_encoding import ROW_ENCODINGS
 from keras_sparse.serving import export_options
 from layer_cases import export
+from layer_cases import EXPORTS
 from layer_cases import save_by_tensorflow
 
 FEWER_BITS = ("bfloat16", "float16", "int8")
@@ -157,17 +158,7 @@ def filled(table, keys, scale=1.0):
     return rows
 
 
-def archive(model, path):
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, 3), tf.int64)])
-    archive.write_out(path, verbose=False)
-
-
-WAYS = [export, save_by_tensorflow, archive]
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EXPORTS)
 @pytest.mark.parametrize("row_dtype", FEWER_BITS)
 @pytest.mark.parametrize("input_dim", [60, None])
 def test_rows_are_those_of_the_encoding_and_unseen_ones_those_of_the_model(
