@@ -28,13 +28,9 @@ SCRIPTS = {
     "serving": ("serving",),
     "storage tiers": ("storage_tiers",),
     "lookups ahead": ("async_lookup",),
-    "exchanges ahead": ("async_exchange",),
-    "policies": ("policies",),
-    "beyond memory": ("beyond_memory",),
     "distributed": ("distributed",),
     "small models": ("small_models",),
     "row dtypes": ("row_dtypes",),
-    "quality of row dtypes": ("row_dtype_quality",),
 }
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "benchmarks" / "results.md"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -85,8 +81,6 @@ def main():
     parser.add_argument("--only", nargs="+", default=list(SCRIPTS), choices=SCRIPTS)
     options, arguments = parser.parse_known_args()
     scripts = {name: importlib.import_module(f"benchmarks.{SCRIPTS[name][0]}") for name in SCRIPTS}
-    if "beyond memory" in options.only:
-        scripts["beyond memory"].parse(arguments)  # A disk that is too small is refused now.
     facts = [*machine_facts(), f"- Date: {time.strftime('%Y-%m-%d')}"]
     if arguments:
         facts.append(f"- Options: `{' '.join(arguments)}`")

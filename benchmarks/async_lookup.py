@@ -84,8 +84,8 @@ def make_head(dim):
     return keras.Model([rows, features], keras.layers.Dense(1)(top))
 
 
-def make_model(storage=None, over_ranks=False):
-    """Returns the model, its layer with the table, perhaps one over ranks by keys, and its head."""
+def make_model(storage=None):
+    """Returns the model, its layer with the table, and its head."""
     import keras
 
     import keras_sparse
@@ -93,29 +93,9 @@ def make_model(storage=None, over_ranks=False):
     ids = keras.Input((HOTNESS,), dtype="int64")
     features = keras.Input((NUM_FEATURES,))
     layer = keras_sparse.layers.Embedding(None, DIM, storage=storage)
-    if over_ranks:
-        layer = keras_sparse.layers.DistributedEmbedding([layer], strategy="memory_balanced")
     head = make_head(DIM)
-    rows = layer([ids])[0] if over_ranks else layer(ids)
-    return keras.Model({"ids": ids, "features": features}, head([rows, features])), layer, head
-
-
-def make_train(model, optimizer):
-    """Returns a training step, a function of an iterator."""
-    import keras
-    import tensorflow as tf
-
-    variables = model.trainable_variables
-    loss_of = keras.losses.BinaryCrossentropy(from_logits=True)
-
-    @tf.function
-    def train(iterator):
-        inputs, labels = next(iterator)
-        with tf.GradientTape() as tape:
-            loss = loss_of(labels, model(inputs))
-        optimizer.apply(tape.gradient(loss, variables), variables)
-
-    return train
+    model = keras.Model({"ids": ids, "features": features}, head([layer(ids), features]))
+    return model, layer, head
 
 
 def make_steps(model, layer, head, batch_size):
@@ -126,10 +106,17 @@ def make_steps(model, layer, head, batch_size):
     import keras_sparse
 
     optimizer = keras_sparse.optimizers.Adagrad(0.01)
-    dense = head.trainable_variables
-    optimizer.build(model.trainable_variables)
+    dense, variables = head.trainable_variables, model.trainable_variables
+    optimizer.build(variables)
     given = tf.random.stateless_normal((batch_size, HOTNESS, DIM), (1, 2), 0, 0.01)
     loss_of = keras.losses.BinaryCrossentropy(from_logits=True)
+
+    @tf.function
+    def train(iterator):
+        inputs, labels = next(iterator)
+        with tf.GradientTape() as tape:
+            loss = loss_of(labels, model(inputs))
+        optimizer.apply(tape.gradient(loss, variables), variables)
 
     @tf.function
     def look_up(iterator):
@@ -149,7 +136,6 @@ def make_steps(model, layer, head, batch_size):
         optimizer.apply(grads, dense)
         return row_grads
 
-    train = make_train(model, optimizer)
     return {**dict.fromkeys(MODES, train), ALONE[0]: look_up, ALONE[1]: compute}
 
 
@@ -318,42 +304,22 @@ def prediction(case, share, turns, alone, options):
 
 
 def report(case, turns):
-    """Markdown: times against the larger of the halves, or `off`, and what was staged."""
-    medians = {way: statistics.median(joined(each)) for way, each in turns.items()}
+    """Markdown: a row a way, its times against the larger of the halves, and what was staged."""
+    times = {way: [time for turn, _ in each for time in turn] for way, each in turns.items()}
+    medians = {way: statistics.median(each) for way, each in times.items()}
     base = max(medians.get(way, 0) for way in ALONE) or medians["off"]
     beside = "to the larger alone" if ALONE[0] in turns else "to off"
-
-    def more_cells(way, times):
-        return [f"{statistics.mean(times):.3g}", f"{medians[way] / base:.2f}"]
-
-    return table([case, "mean", beside], turns, more_cells)
-
-
-def joined(turns):
-    """The times of all turns."""
-    return [time for times, _ in turns for time in times]
-
-
-def table(names, turns, more_cells, num_ranks=1):
-    """Markdown: a row a way, and what was staged for it.
-
-    Args:
-        names: List of strings: of the case, and of the cells that are no other table's.
-        turns: By the way, lists of pairs of times and counts of `take_turn`.
-        more_cells: Function of a way and its times that returns these cells.
-        num_ranks: Integer. How many ranks the counts are of.
-    """
-    case, *more = names
     rows = []
     for way, each in turns.items():
-        times = joined(each)
         rounds = " ".join(f"{statistics.median(turn):.3g}" for turn, _ in each)
-        cells = [way, f"{statistics.median(times):.3g}", f"{min(times):.3g}, {len(times)}", rounds]
-        staged = staged_cells([counts for _, counts in each], len(times) * num_ranks)
-        if way not in MODES[1:]:
-            staged = [""] * len(STAGED)
-        rows.append([*cells, *more_cells(way, times), *staged])
-    return markdown([case, "step", "fastest, steps", "rounds", *more, *STAGED], rows)
+        cells = [way, f"{medians[way]:.3g}", f"{min(times[way]):.3g}, {len(times[way])}", rounds]
+        cells += [f"{statistics.mean(times[way]):.3g}", f"{medians[way] / base:.2f}"]
+        staged = [""] * len(STAGED)
+        if way in MODES[1:]:
+            staged = staged_cells([counts for _, counts in each], len(times[way]))
+        rows.append([*cells, *staged])
+    head = [case, "step", "fastest, steps", "rounds", "mean", beside, *STAGED]
+    return markdown(head, rows)
 
 
 def staged_cells(counts, num_steps):

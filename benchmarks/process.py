@@ -117,14 +117,13 @@ class Workers:
                 process.kill()
                 process.wait()
 
-    def tell(self, order, *arguments, numbers=None):
-        """Returns what workers answer, all or those of the numbers.
+    def tell(self, order, *arguments):
+        """Returns what the workers answer.
 
         Raises:
             RuntimeError: The first worker to fail, and its error.
         """
-        chosen = range(len(self._connections)) if numbers is None else numbers
-        waiting = {self._connections[number]: number for number in chosen}
+        waiting = {connection: number for number, connection in enumerate(self._connections)}
         for connection in waiting:
             connection.send((order, arguments))
         answers = {}
@@ -141,7 +140,7 @@ class Workers:
                 if error:
                     place = f"{order} of worker {number}: " if len(self.pids) > 1 else ""
                     raise RuntimeError(f"{place}{error}")
-        return [answers[number] for number in chosen]
+        return [answers[number] for number in range(len(self._connections))]
 
 
 def resident_bytes(field="RssAnon"):

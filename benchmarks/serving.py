@@ -3,7 +3,6 @@
     python -m benchmarks.serving
     python -m benchmarks.serving --workload-scale 8 --storage DRAM_SSDHASH --only dynamic  # 10 GB
     python -m benchmarks.serving --tables 26 200  # many small tables
-    python -m benchmarks.serving --row-dtypes float32 bfloat16 float16 int8 --only static dynamic
 
 A model of one table of 64 columns, every row trained, exported by `model.export`, then loaded by a
 process of TensorFlow alone; beside a `keras.layers.Embedding` of as many rows that is exported and
@@ -12,13 +11,8 @@ is the most memory of its own (not of files) that the exporting process has over
 
 With `--tables` it is a model of many tables of 16 columns, one id for each in a sample, beside one
 of as many `keras.layers.Embedding`. Requests go to the models by turns.
-
-With `--row-dtypes` the model of one table is exported in each dtype by one process, which loads all
-of them and sends each the same requests by turns: ids of the power law, and uniform ones, whose
-rows no cache has.
 """
 
-import gc
 import pathlib
 import statistics
 import tempfile
@@ -114,44 +108,6 @@ def measure_requests(kind, num_rows, folder):
     return loaded, medians
 
 
-def measure_row_dtypes(kind, num_rows, row_dtypes):
-    """Of each dtype: bytes of files, seconds to export and to load, bytes loaded, of requests."""
-    import tensorflow as tf
-
-    import keras_sparse
-
-    model, results, served = make_model(kind, num_rows, "DRAM", None), {}, {}
-    with tempfile.TemporaryDirectory() as parent:
-        for row_dtype in row_dtypes:
-            folder = f"{parent}/{row_dtype}"
-            with keras_sparse.serving.export_options(row_dtype=row_dtype):
-                seconds = seconds_of(model.export, folder, verbose=False)
-            results[row_dtype] = [bytes_of(folder), seconds]
-        del model
-        gc.collect()
-        for row_dtype, found in results.items():
-            before, start = resident_bytes(), time.perf_counter()
-            served[row_dtype] = tf.saved_model.load(f"{parent}/{row_dtype}")
-            found += [time.perf_counter() - start, resident_bytes() - before]
-    rng = np.random.default_rng(workloads.SEED)
-
-    def zipf(size):
-        return workloads.zipf_ranks(rng, num_rows, (size, HOTNESS))
-
-    def uniform(size):
-        return rng.integers(0, num_rows, (size, HOTNESS))
-
-    for size, ranks in ((BATCHES[0], zipf), (BATCHES[1], zipf), (BATCHES[1], uniform)):
-
-        def draw(size=size, ranks=ranks):
-            return keys_of(kind, ranks(size))
-
-        requests = request_by_turns(served, draw, num_rows, 4 * REPEATS)
-        for row_dtype, seconds in requests.items():
-            results[row_dtype].append(seconds)
-    return results
-
-
 def make_model_of_tables(kind, num_tables):
     """A model that joins a row of each of many tables, each of which has 1000 rows."""
     import keras
@@ -203,7 +159,7 @@ def measure_tables(num_tables):
     return results
 
 
-def request_by_turns(served, draw, num_rows, repeats=REPEATS):
+def request_by_turns(served, draw, num_rows):
     """Median seconds of a request to each model, all of the same ranks.
 
     Another model begins each turn, as the first one finds the processor's caches cold.
@@ -211,7 +167,7 @@ def request_by_turns(served, draw, num_rows, repeats=REPEATS):
     import tensorflow as tf
 
     times, order = {kind: [] for kind in served}, list(served)
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         ranks = draw()
         order.append(order.pop(0))
         for kind in order:
@@ -258,19 +214,6 @@ def bytes_of(folder):
     return sum(each.stat().st_size for each in pathlib.Path(folder).rglob("*"))
 
 
-def rows_of_dtypes(kind, num_rows, row_dtypes):
-    """The lines of a model of one table: one for each dtype, compared with the first."""
-    results, rows = in_fresh_process(measure_row_dtypes, kind, num_rows, row_dtypes), []
-    first = results[row_dtypes[0]]
-    for row_dtype, (num_bytes, exported, loaded, loaded_bytes, *requests) in results.items():
-        cells = [kind, row_dtype, mib(num_bytes), f"{num_bytes / first[0]:.2f}", f"{exported:.1f}"]
-        cells += [f"{loaded:.1f}", mib(loaded_bytes)]
-        for seconds, of_first in zip(requests, first[-len(requests) :], strict=True):
-            cells += [f"{1000 * seconds:.2f}", f"{seconds / of_first:.2f}"]
-        rows.append(cells)
-    return rows
-
-
 def main(arguments=None):
     options = options_of(
         __doc__,
@@ -279,7 +222,6 @@ def main(arguments=None):
         storage="DRAM",
         only=tuple(KINDS),
         tables=(0,),
-        row_dtypes=("",),
     )
     num_rows = int(5_000_000 * options.workload_scale)
     kinds = [KINDS[name] for name in options.only]
@@ -288,12 +230,6 @@ def main(arguments=None):
         head = ["tables", "of", "export, s", "to Keras", "nodes a table", "load, s"]
         head += [cell for request in requests for cell in (request, "to Keras")]
         rows = [row for number in options.tables for row in rows_of_tables(number)]
-    elif any(options.row_dtypes):
-        to_first = f"to {options.row_dtypes[0]}"
-        head = ["table", "row_dtype", "files, MiB", to_first, "export, s", "load, s", "MiB loaded"]
-        requests.append(f"uniform {requests[-1]}")
-        head += [cell for request in requests for cell in (request, to_first)]
-        rows = [row for kind in kinds for row in rows_of_dtypes(kind, num_rows, options.row_dtypes)]
     else:
         head = ["table", "files, MiB", "export, s", "extra, MiB", "load, s", "MiB loaded"]
         head += requests

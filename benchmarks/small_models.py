@@ -7,7 +7,7 @@ through `model.fit`. With so few samples a step is what Python and TensorFlow ta
 `in one execution` is `compile(steps_per_execution=32)`. `one call` is the compiled step called in a
 loop, with a batch that is there already: what `fit` takes more is its Python and its dataset. `in
 our ops` is what TensorFlow's profiler says of the ops of tables. A model without tables is the
-floor. The second table is of eager calls, where no function is compiled.
+floor.
 """
 
 import functools
@@ -39,14 +39,6 @@ NONE, KERAS, OURS, GROUP, JOINED = (
 )
 WAYS = (NONE, KERAS, OURS, GROUP, JOINED)
 COLUMNS = ("fit", "in one execution", "one call", "in our ops")
-CALLS = (
-    "a layer",
-    "a layer a table",
-    "a group",
-    "embedding_lookup",
-    "a step of one table",
-    "a step of a group",
-)
 
 
 def make_layer(way):
@@ -183,87 +175,25 @@ def measure_steps(options):
     return medians
 
 
-def make_calls(way, options):
-    """Returns functions that call ours or Keras' eagerly; for Keras a group is a layer a table."""
-    import tensorflow as tf
-
-    import keras_sparse
-
-    num_tables, is_keras = options.tables, way == KERAS
-    ids = [tf.constant(each) for each in make_batches(num_tables, options)[0][:32].T]
-    layers = [make_layer(way) for _ in range(num_tables)]
-    for layer, each in zip(layers, ids, strict=True):
-        layer(each)
-
-    def call_each(ids):
-        return [layer(each) for layer, each in zip(layers, ids, strict=True)]
-
-    group = call_each if is_keras else make_group(num_tables, "list")
-    group(ids)
-    tables = [layer.embeddings for layer in layers] if is_keras else group.tables
-    look_up = tf.nn.embedding_lookup if is_keras else keras_sparse.ops.embedding_lookup
-    table = layers[0].embeddings.value if is_keras else layers[0].embeddings
-
-    def step(look_up, ids, variables, optimizer):
-        with tf.GradientTape() as tape:
-            rows = look_up(ids)
-        optimizer.apply(tape.gradient(rows, variables), variables)
-
-    def make_step(look_up, ids, variables):
-        optimizer = make_optimizer(way)
-        optimizer.build(variables)
-        return functools.partial(step, look_up, ids, variables, optimizer)
-
-    calls = [
-        functools.partial(layers[0], ids[0]),
-        functools.partial(call_each, ids),
-        functools.partial(group, ids),
-        functools.partial(look_up, table, ids[0]),
-        make_step(layers[0], ids[0], [layers[0].embeddings]),
-        make_step(group, ids, tables),
-    ]
-    return dict(zip(CALLS, calls, strict=True))
-
-
-def measure_calls(options):
-    """Returns medians: a dict by ways of dicts by calls."""
-
-    def repeat(call):
-        for _ in range(options.calls):
-            call()
-
-    turns = {
-        (way, name): functools.partial(repeat, call)
-        for way in (OURS, KERAS)
-        for name, call in make_calls(way, options).items()
-    }
-    times = take_turns(turns, options.calls, options.rounds)
-    return {
-        way: {name: statistics.median(times[way, name]) for name in CALLS} for way in (OURS, KERAS)
-    }
-
-
-def table(medians, rows, head):
-    """Markdown: a line for each of the rows, a column for each of the medians."""
-    cells = [[row, *(column.get(row) for column in medians.values())] for row in rows]
-    texts = [[row, *("" if n is None else f"{n:,.0f}" for n in some)] for row, *some in cells]
-    return markdown([head, *medians], texts)
+def table(medians):
+    """Markdown: a line for each way."""
+    cells = [[way, *(column.get(way) for column in medians.values())] for way in WAYS]
+    texts = [[way, *("" if n is None else f"{n:,.0f}" for n in some)] for way, *some in cells]
+    return markdown(["us a step", *medians], texts)
 
 
 def main(arguments=None):
     options = options_of(
-        __doc__, arguments, tables=26, batch_size=32, rounds=7, steps=256, calls=20, threads=2
+        __doc__, arguments, tables=26, batch_size=32, rounds=7, steps=256, threads=2
     )
     os.environ.update(environment_of(options.threads))
     steps = in_fresh_process(measure_steps, options)
-    calls = in_fresh_process(measure_calls, options)
     facts = (
         f"{options.tables} tables of {INPUT_DIM:,} x {OUTPUT_DIM}, batches of "
-        f"{options.batch_size}, {options.threads} threads. Medians, of {options.rounds} turns of "
-        f"{options.steps} steps and {options.calls} eager calls."
+        f"{options.batch_size}, {options.threads} threads. Medians of {options.rounds} turns of "
+        f"{options.steps} steps."
     )
-    parts = [facts, table(steps, WAYS, "us a step"), table(calls, CALLS, "us an eager call")]
-    return show(TITLE, "\n\n".join(parts))
+    return show(TITLE, f"{facts}\n\n{table(steps)}")
 
 
 if __name__ == "__main__":

@@ -21,22 +21,13 @@ def make_storage(storage_type, share, num_keys, folder):
     return keras_sparse.StorageOption(storage_type, folder, [first, last])
 
 
-def import_rows(table, num_keys, rank=0, num_ranks=1):
-    """Gives every key its row, or every key of a rank."""
+def import_rows(table, num_keys):
+    """Gives every key its row."""
     ranks = np.random.default_rng(1).permutation(num_keys)
     rows = np.random.default_rng(2).normal(size=(CHUNK, DIM)).astype(np.float32)
     for start in range(0, num_keys, CHUNK):
         keys = workloads.scramble(ranks[start : start + CHUNK])
-        keys = keys[keys % num_ranks == rank]
         table.import_(keys, rows[: len(keys)])
-
-
-def make_gradients(num_ids):
-    """Gradients of few bits each, so that their sums are exact in any order."""
-    import tensorflow as tf
-
-    units = tf.random.stateless_uniform((num_ids, DIM), (1, 2), -64, 65, tf.int32)
-    return tf.cast(units, tf.float32) / 1024
 
 
 class Trained:
@@ -59,8 +50,3 @@ class Trained:
             optimizer.apply(grads, [self.table])
 
         self.step = step
-
-    def rows_of(self, keys):
-        import keras_sparse
-
-        return keras_sparse.ops.lookup([self.table], [keys])[0].numpy()

@@ -11,11 +11,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
-#include "bfloat16.h"
 #include "lookup.h"
 #include "memory.h"
 #include "tables.h"
@@ -33,18 +31,18 @@ float AlphaOf(int64_t step) {
                             (1 - std::pow(0.9, step)));
 }
 
-// Calls `apply` with the rule. Adam's records have a step beside their floats: not in bfloat16.
-template <class Call>
-void WithRule(const Group& group, int number, int64_t step, Call apply) {
-  auto in_dtype = [&](auto rule) {
-    if (group.is_bfloat16) return apply(Narrowed<decltype(rule)>{rule});
-    apply(rule);
-  };
-  if (number == kSgd) in_dtype(Sgd{0.01f});
-  if (number == kAdagrad) in_dtype(Adagrad{0.01f, 1e-7f});
+template <int D>
+void Update(Group& group, int rule, const int64_t* const* ids, const int64_t* const* splits,
+            const int64_t* num_ids, int64_t num_bags, const float* const* grads, int64_t step) {
+  if (rule == kSgd) Apply<D>(group, ids, splits, num_ids, num_bags, grads, Sgd{0.01f});
+  if (rule == kAdagrad)
+    Apply<D>(group, ids, splits, num_ids, num_bags, grads, Adagrad{0.01f, 1e-7f});
   const LazyAdam lazy_adam{AlphaOf(step), 0.1f, 0.001f, 1e-7f};
-  if (number == kLazyAdam) in_dtype(lazy_adam);
-  if (number == kAdam) apply(Adam{lazy_adam, CaughtUp(step - 1, AlphaOf(step - 1))});
+  if (rule == kLazyAdam) Apply<D>(group, ids, splits, num_ids, num_bags, grads, lazy_adam);
+  if (rule == kAdam) {
+    const Adam adam{lazy_adam, CaughtUp(step - 1, AlphaOf(step - 1))};
+    Apply<D>(group, ids, splits, num_ids, num_bags, grads, adam);
+  }
 }
 
 // Calls `call` with the width as one that is known when compiling.
@@ -59,14 +57,10 @@ void WithDim(int dim, Call call) {
   std::abort();
 }
 
-// A new record has a row, slots, and for Adam the last step, 0.
-float RecordFloat(int64_t i, int dim, bool is_bfloat16) {
-  if (!is_bfloat16) return i < dim ? 0.01f : i < 3 * dim ? 0.1f : 0;
-  const uint16_t half = ToBfloat16(i < dim / 2 ? 0.01f : 0.1f);
-  const uint16_t both[] = {half, half};
-  float packed;
-  std::memcpy(&packed, both, sizeof(packed));
-  return packed;
+// Of a new record: a row, slots, and in Adam's the last step, 0.
+float RecordFloat(int64_t i, int dim) {
+  if (i < dim) return 0.01f;
+  return i < 3 * dim ? 0.1f : 0;
 }
 
 }  // namespace
@@ -74,12 +68,11 @@ float RecordFloat(int64_t i, int dim, bool is_bfloat16) {
 extern "C" {
 
 void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int record_floats, int dynamic,
-                  int huge, int is_bfloat16) {
+                  int huge) {
   auto* group = new Group;
   group->dim = dim;
   group->stride = record_floats;
   group->output_stride = dim;
-  group->is_bfloat16 = is_bfloat16;
   group->tables.resize(num_tables);
 #pragma omp parallel for schedule(dynamic, 1)
   for (int64_t t = 0; t < num_tables; ++t) {
@@ -88,9 +81,7 @@ void* FloorCreate(int64_t num_tables, int64_t num_records, int dim, int record_f
     const int64_t floats = num_records * group->stride;
     table.records = static_cast<float*>(Map(floats * sizeof(float), huge));
     table.mapped.emplace_back(table.records, floats * sizeof(float));
-    for (int64_t i = 0; i < floats; ++i) {
-      table.records[i] = RecordFloat(i % group->stride, dim, is_bfloat16);
-    }
+    for (int64_t i = 0; i < floats; ++i) table.records[i] = RecordFloat(i % group->stride, dim);
     if (dynamic) {
       uint64_t size = 16;
       while (size < static_cast<uint64_t>(2 * num_records)) size *= 2;
@@ -130,11 +121,7 @@ void FloorLookup(void* handle, const int64_t* const* ids, const int64_t* const* 
                  const int64_t* num_ids, int64_t num_bags, float* const* outs, int stream) {
   const Group& group = *static_cast<Group*>(handle);
   WithDim(group.dim, [&](auto dim) {
-    auto lookup = [&](const auto& reader) {
-      Lookup<dim>(group, ids, splits, num_ids, num_bags, outs, stream, reader);
-    };
-    if (group.is_bfloat16) return lookup(Widened());
-    lookup(AsItStands());
+    Lookup<dim>(group, ids, splits, num_ids, num_bags, outs, stream, AsItStands());
   });
 }
 
@@ -152,11 +139,8 @@ void FloorLookupCaughtUp(void* handle, const int64_t* const* ids, const int64_t*
 void FloorApply(void* handle, int rule, const int64_t* const* ids, const int64_t* const* splits,
                 const int64_t* num_ids, int64_t num_bags, const float* const* grads, int64_t step) {
   Group& group = *static_cast<Group*>(handle);
-  WithDim(group.dim, [&](auto dim) {
-    WithRule(group, rule, step, [&](const auto& of_number) {
-      Apply<dim>(group, ids, splits, num_ids, num_bags, grads, of_number);
-    });
-  });
+  WithDim(group.dim,
+          [&](auto dim) { Update<dim>(group, rule, ids, splits, num_ids, num_bags, grads, step); });
 }
 
 }  // extern "C"

@@ -31,8 +31,7 @@ struct Table {
 struct Group {
   std::vector<Table> tables;
   int dim = 0;
-  int stride = 0;  // a record's bytes, in floats
-  bool is_bfloat16 = false;
+  int stride = 0;             // floats in a record
   int64_t output_stride = 0;  // floats from one row of an output, or gradient, to the next
 };
 

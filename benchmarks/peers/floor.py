@@ -72,19 +72,17 @@ class Floor:
     Args:
         workload: `Workload`.
         column: String: what is measured.
-        huge: Boolean. Whether tables are on huge pages. Defaults to `False`.
+        huge: Boolean. Whether tables are on huge pages.
         are_joined: Boolean. Whether the rows of all tables lie side by side in one output. Defaults
             to `False`.
-        is_bfloat16: Boolean. Whether rows and slots are bfloat16. Defaults to `False`.
     """
 
-    def __init__(self, workload, column, huge=False, are_joined=False, is_bfloat16=False):
+    def __init__(self, workload, column, huge, are_joined=False):
         self.lib = shared_library()
         self.workload = workload
         self.rule = column
         self.catches_up = column == "adam"
         record_floats = workload.output_dim * (1 + SLOTS.get(column, 0)) + self.catches_up
-        record_floats //= 2 if is_bfloat16 else 1
         self.handle = ctypes.c_void_p(
             self.lib.FloorCreate(
                 ctypes.c_int64(workload.num_tables),
@@ -93,7 +91,6 @@ class Floor:
                 record_floats,
                 int(workload.dynamic),
                 int(huge),
-                int(is_bfloat16),
             )
         )
         if workload.dynamic:
@@ -167,12 +164,11 @@ class Floor:
         )
 
 
-def build(workload, column, **options):
-    floor = Floor(workload, column, **options)
+def build(workload, column, huge=False, are_joined=False):
+    floor = Floor(workload, column, huge, are_joined)
     return floor.forward if column == "forward" else floor.step
 
 
 # On huge pages, and there with one output and one gradient of all tables.
 build_huge = functools.partial(build, huge=True)
 build_joined = functools.partial(build, huge=True, are_joined=True)
-build_bfloat16 = functools.partial(build, huge=True, is_bfloat16=True)

@@ -20,7 +20,7 @@ def test_a_script_has_a_title_and_can_be_called(name):
 def test_a_script_times_each_peer_and_says_who_is_left_out(capfd):
     options = "--rounds 1 --steps 2 --columns adagrad --workload-scale 0.001"
     text = tables.main([*options.split(), "--peers", "keras", "torch"], "W2")
-    assert text.splitlines()[2].startswith("| keras_sparse | ")
+    assert "\n| keras_sparse | " in text
     assert "\n| keras.layers.Embedding | " in text
     assert ("Left out: torch sparse: " in text) != ("| torch sparse | " in text)
     assert text in capfd.readouterr().out

@@ -85,16 +85,6 @@ def test_a_step_that_is_damaged_again_is_put_aside_again(trained, tmp_path):
     assert names(tmp_path)[2:] == ["step-000000020.damaged", "step-000000020.damaged1"]
 
 
-def test_nothing_whole_is_an_error(tmp_path):
-    fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
-    (tmp_path / "step-000000010" / "model.weights.h5").unlink()
-    with (
-        pytest.warns(UserWarning, match="was renamed"),
-        pytest.raises(RuntimeError, match="must find a whole check"),
-    ):
-        fit(make_model(), [Checkpoint(tmp_path)], epochs=1)
-
-
 @DONE
 def test_what_a_killed_process_left_is_removed(tmp_path):
     fit(make_model(), [Checkpoint(tmp_path)], epochs=1)

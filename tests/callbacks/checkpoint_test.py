@@ -165,22 +165,6 @@ def test_what_is_evicted_after_the_last_save_is_saved(tmp_path):
     assert content(resumed) == content(model)
 
 
-def test_evictions_come_at_the_same_steps_after_a_resume(tmp_path):
-    seen = []
-
-    class Steps(keras_sparse.callbacks.EvictRows):
-        def _evict(self, step):
-            seen.append(step)
-
-    def model():
-        return make_model(eviction=keras_sparse.GlobalStepEvict(100))
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(model(), [Steps(8), Checkpoint(tmp_path, every_steps=5), PowerCut(12)])
-    fit(model(), [Steps(8), Checkpoint(tmp_path, every_steps=5)], epochs=2)
-    assert seen == [8, 16]
-
-
 def test_bad_arguments_are_refused(tmp_path):
     with pytest.raises(ValueError, match="`delta_every` must be below `every_steps`"):
         Checkpoint(tmp_path, every_steps=5, delta_every=5)

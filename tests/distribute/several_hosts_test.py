@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from benchmarks.slow_network import NotPermittedError
 from hosts import Hosts
 from hosts import LOCAL_DISK
+from hosts import NotPermittedError
 
 pytestmark = pytest.mark.slow("starts processes")
 LAUNCH = [sys.executable, "-m", "keras_sparse", "launch"]

@@ -174,11 +174,6 @@ def test_refuses_what_makes_no_sense(arguments, error, words):
         Embedding(None, 2, **arguments)
 
 
-def test_is_in_the_config():
-    layer = Embedding.from_config(Embedding(None, 2, padding_id=-7).get_config())
-    assert layer.padding_id == -7
-
-
 @pytest.mark.parametrize("options", [{"mask_zero": True}, {"padding_id": 0}], ids=str)
 def test_a_bag_of_one_id_may_be_padding(options):
     for combiner in ("sum", "mean", "sqrtn"):

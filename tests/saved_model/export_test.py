@@ -23,6 +23,7 @@ from keras_sparse.layers import GroupEmbedding
 from keras_sparse.layers import IntegerLookup
 from keras_sparse.saved_model.initial_rows import initial_rows
 from layer_cases import export
+from layer_cases import EXPORTS
 from layer_cases import save_by_tensorflow
 from layer_cases import served
 
@@ -38,17 +39,7 @@ def model_of(table, ids=IDS, run_eagerly=True):
     return model
 
 
-def archive(model, path):
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, 3), tf.int64)])
-    archive.write_out(path, verbose=False)
-
-
-WAYS = [export, save_by_tensorflow, archive]
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EXPORTS)
 def test_each_export_has_the_table_as_it_is_then_and_changes_nothing(way, tmp_path):
     # One whose functions have been traced: TensorFlow's follows whatever a model has.
     model = model_of(Embedding(None, 4), LARGE, run_eagerly=way is not save_by_tensorflow)

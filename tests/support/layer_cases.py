@@ -169,6 +169,16 @@ def save_by_tensorflow(model, path):
     tf.saved_model.save(model, str(path))
 
 
+def archive(model, path):
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, 3), tf.int64)])
+    archive.write_out(path, verbose=False)
+
+
+EXPORTS = [export, save_by_tensorflow, archive]
+
+
 def served(path, ids):
     """The only output of the signature that servers ask by default."""
     signature = tf.saved_model.load(str(path)).signatures["serving_default"]

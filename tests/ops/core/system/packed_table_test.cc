@@ -146,14 +146,19 @@ class PackedTable : public ::testing::TestWithParam<RuleCase> {};
 INSTANTIATE_TEST_SUITE_P(Rules, PackedTable, ::testing::ValuesIn(AllRuleCases()),
                          [](const auto& rule_case) { return rule_case.param.name; });
 
-// A record that catches up with missed steps and takes another is rounded once for both.
+// A record that catches up with missed steps and takes another is rounded once for both. The part
+// of a table has the random bits of its columns and keys in the whole table.
 TEST_P(PackedTable, RoundsEachNumberOnceAStep) {
   const std::vector<int64_t> all = Range(kLowId, kHighId);
   for (const RecordTypes& types : kPackedTypes) {
     for (const int64_t dim : {1, 32, 33}) {
       for (const int options : {0, 1, 2, 3}) {
         SCOPED_TRACE(NameOf(types) + ", dim " + std::to_string(dim));
-        Trained both(OptionsOf(options % 2 == 1, dim, types, options < 2), GetParam().options);
+        TableOptions part = OptionsOf(options % 2 == 1, dim, types, options < 2);
+        part.initializer.first_column = dim / 3;
+        part.initializer.key_stride = dim;
+        part.initializer.key_offset = dim - 1;
+        Trained both(part, GetParam().options);
         for (int64_t step = 1; step <= 5; ++step) {
           both.Step(GetParam(), step);
           ASSERT_EQ(Bits(Lookup(both.table.get(), all)), Bits(both.model.Rows(all)));
@@ -228,69 +233,6 @@ TEST_P(PackedTable, KeepsItsRowsUnderAnotherRule) {
     for (int64_t step = 1; step <= 5; ++step) both.Step(GetParam(), step);
     ASSERT_TRUE(IsOk(SetRule(both.table.get(), AdamRule(), Inline())));
     ASSERT_EQ(Bits(Lookup(both.table.get(), all)), Bits(both.model.Rows(all)));
-  }
-}
-
-RuleCase CaseNamed(const std::string& name) {
-  for (const RuleCase& each : AllRuleCases()) {
-    if (each.name == name) return each;
-  }
-  ADD_FAILURE() << "no case " << name;
-  return {};
-}
-
-TEST(PackedTableParts, AreRoundedAsTheWholeTable) {
-  constexpr int64_t kDim = 20;
-  constexpr int64_t kStride = 3;
-  constexpr int64_t kOffset = 1;
-  for (const RecordTypes& types : kPackedTypes) {
-    for (const char* name : {"sgd", "adagrad", "adam"}) {
-      SCOPED_TRACE(NameOf(types) + ", " + name);
-      const RuleCase rule = CaseNamed(name);
-      const TableOptions whole_options = Packed(Dynamic(kDim), types);
-      const auto whole = OpenWithRule(whole_options, rule.options);
-      struct Part {
-        int64_t first;
-        int64_t dim;
-        std::unique_ptr<EmbeddingTable> table;
-      };
-      std::vector<Part> parts;
-      for (const auto& [first, dim] :
-           std::vector<std::pair<int64_t, int64_t>>{{0, 7}, {7, 9}, {16, 4}}) {
-        TableOptions options = Packed(Dynamic(dim), types);
-        options.initializer.first_column = first;
-        options.initializer.key_stride = kStride;
-        options.initializer.key_offset = kOffset;
-        parts.push_back({first, dim, OpenWithRule(options, rule.options)});
-      }
-      for (int64_t step = 1; step <= 5; ++step) {
-        const auto seed = static_cast<uint64_t>(step);
-        const std::vector<int64_t> keys = RandomIds(10, -8, 8, seed);
-        const std::vector<float> grads = RandomFloats(10 * kDim, seed);
-        const std::vector<float> numbers = rule.Numbers({step, 0.1});
-        std::vector<int64_t> whole_keys;
-        for (const int64_t key : keys) whole_keys.push_back(key * kStride + kOffset);
-        ASSERT_TRUE(IsOk(Apply(whole.get(), numbers, whole_keys, grads)));
-        for (const Part& part : parts) {
-          std::vector<float> columns;
-          for (int64_t i = 0; i < 10; ++i) {
-            const auto begin = grads.begin() + i * kDim + part.first;
-            columns.insert(columns.end(), begin, begin + part.dim);
-          }
-          ASSERT_TRUE(IsOk(Apply(part.table.get(), numbers, keys, columns)));
-        }
-      }
-      for (const Part& part : parts) {
-        for (const auto& [key, row] : ExportAll(*part.table)) {
-          const ExportedRow of_whole = ExportAll(*whole).at(key * kStride + kOffset);
-          for (size_t i = 0; i < row.record.size(); ++i) {
-            const auto dim = static_cast<size_t>(part.dim);
-            const size_t at = i / dim * kDim + static_cast<size_t>(part.first) + i % dim;
-            ASSERT_EQ(Bits({row.record[i]}), Bits({of_whole.record[at]}));
-          }
-        }
-      }
-    }
   }
 }
 

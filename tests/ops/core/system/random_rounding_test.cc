@@ -103,33 +103,6 @@ TEST(RoundedUpdates, SumsUpdatesTooSmallForOneBitOfASlot) {
   }
 }
 
-TEST(RoundedUpdates, DependsOnNeitherTheOrderOfABatchNorItsOtherIds) {
-  for (const RecordTypes& types : kPackedTypes) {
-    const auto table = OpenWithRule(BeginAt(1, types, true), AdamRule());
-    const auto backwards = OpenWithRule(BeginAt(1, types, true), AdamRule());
-    const auto half = OpenWithRule(BeginAt(1, types, true), AdamRule());
-    for (uint64_t step = 1; step <= 5; ++step) {
-      std::vector<int64_t> ids = Range(0, kKeys);
-      std::vector<float> grads = RandomFloats(kKeys * kDim, step);
-      const std::vector<float> numbers = {0.1f, 0.1f};
-      ASSERT_TRUE(IsOk(Apply(table.get(), numbers, ids, grads)));
-      ids.resize(kKeys / 2);
-      ASSERT_TRUE(
-          IsOk(Apply(half.get(), numbers, ids, {grads.begin(), grads.begin() + kKeys * kDim / 2})));
-      std::vector<float> turned;
-      for (int64_t key = kKeys - 1; key >= 0; --key) {
-        turned.insert(turned.end(), grads.begin() + key * kDim, grads.begin() + (key + 1) * kDim);
-      }
-      ids = Range(0, kKeys);
-      std::reverse(ids.begin(), ids.end());
-      ASSERT_TRUE(IsOk(Apply(backwards.get(), numbers, ids, turned)));
-    }
-    const Exported all = ExportAll(*table);
-    EXPECT_EQ(ExportAll(*backwards), all);
-    for (const auto& [key, row] : ExportAll(*half)) ASSERT_EQ(row, all.at(key));
-  }
-}
-
 TEST(RoundedUpdates, IsAnotherForEachSeed) {
   const RecordTypes types = {FloatType::kBFloat16, FloatType::kBFloat16};
   TableOptions options = BeginAt(1, types, true);
