@@ -291,7 +291,20 @@ def _read(call):
         updated=updated,
         weighted=[i for i, is_weighted in enumerate(call.are_weighted) if is_weighted],
     )
-    if len(updated) == len(tables) and "GPU" in handles[0].device:
-        # The lookup does not wait for the GPU to learn of wrong ids.
-        library.lib.keras_sparse_check_lookups(handles=handles, versions=read.versions)
+    if len(updated) == len(tables):
+        check_lookups(tables)
     return list(read.rows)
+
+
+def check_lookups(tables):
+    """Raises the errors of wrong ids for which lookups on a GPU have not waited.
+
+    Args:
+        tables: List of `EmbeddingVariable`.
+
+    Returns:
+        List of what must have run before anything is changed; empty where it has run.
+    """
+    on_gpu = [table.native for table in tables if "GPU" in table.native.device]
+    check = library.lib.keras_sparse_check_lookups(handles=on_gpu) if on_gpu else None
+    return [] if check is None else [check]

@@ -107,17 +107,18 @@ def test_a_step_waits_for_no_work_but_its_lookups(case):
 def test_an_id_out_of_range_is_refused_in_its_step():
     table = keras_sparse.EmbeddingVariable(8, 4, storage=HBM)
     other = keras_sparse.EmbeddingVariable(None, 4, storage=HBM)
+    dense = keras.Variable(tf.zeros(1000), name="dense")
     optimizer = keras_sparse.optimizers.SGD(0.1)
-    optimizer.build([table, other])
+    variables = [table, other, dense]
+    optimizer.build(variables)
     before = table.find([0]).rows
 
     @tf.function
     def step(ids):
         with tf.GradientTape() as tape:
             rows, more = native.lookup([table, other], [ids, ids])
-        variables = [table, other]
-        gradients = tape.gradient([rows, more], [each.value for each in variables])
-        optimizer.apply(gradients, variables)
+        gradients = tape.gradient([rows, more], [table.value, other.value])
+        optimizer.apply([*gradients, tf.ones(1000)], variables)
         return tf.shape(rows)
 
     @tf.function
@@ -126,10 +127,12 @@ def test_an_id_out_of_range_is_refused_in_its_step():
             (rows,) = native.lookup([table], [ids])
         return tf.shape(rows)
 
-    for call in (step, loss):
+    for call in (step, loss, *20 * [step]):
+        dense.assign(tf.zeros(1000))
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"ids\[1\] = 8"):
             call(tf.constant([0, 8], tf.int64))
         assert other.stats()["rows"] == 0
+        assert not dense.numpy().any()
         np.testing.assert_array_equal(table.find([0]).rows, before)
         assert call(tf.constant([1], tf.int64)).numpy().tolist() == [1, 4]
         other.erase([1])

@@ -30,10 +30,10 @@ def check_room(rows, grads, sum_over_ranks=None):
 
 
 def room_checks(steps, check_over_ranks=None):
-    """Returns what must have run before any variable is updated: a list of tensors.
+    """Returns what must have run before any variable is updated: a list of tensors and ops.
 
-    The update of a table refuses a step without room by itself, but others would have been updated
-    then.
+    The update of a table refuses a step without room by itself, and one with ids that a lookup on a
+    GPU has not yet refused, but others would have been updated then.
 
     Args:
         steps: List of the `Step` of each optimizer of a model.
@@ -44,8 +44,10 @@ def room_checks(steps, check_over_ranks=None):
     has_limit = any(each.variable.max_rows is not None for each in tables)
     # One optimizer has one update, which a table refuses for all.
     has_several = sum(bool(step.tables) for step in steps) > 1
+    in_graph = not tf.executing_eagerly()
+    lookups = native.check_lookups([each.variable for each in tables]) if in_graph else []
     if check_over_ranks is None and not has_limit and not has_several:
-        return []
+        return lookups
     rows = [each for step in steps for each in step.rows()]
     grads = gradients_of(steps)
 
@@ -62,7 +64,7 @@ def room_checks(steps, check_over_ranks=None):
         with tf.control_dependencies([each for each in checked if each is not None]):
             return tf.constant(True)
 
-    return [run_if(is_update(steps[0].optimizer), check, lambda: tf.constant(True))]
+    return [*lookups, run_if(is_update(steps[0].optimizer), check, lambda: tf.constant(True))]
 
 
 def gradients_of(steps):

@@ -96,8 +96,6 @@ const RegisterOnCpuAndGpu<TablesOp<ComputeCheckUpdate>> kCheckUpdate("KerasSpars
 REGISTER_OP("KerasSparseCheckLookups")
     .Attr("N: int >= 1")
     .Input("handles: N * resource")
-    // Of the lookup that comes before.
-    .Input("versions: int64")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
@@ -116,7 +114,6 @@ class CheckLookupsOp : public tf::OpKernel {
   }
 };
 
-const RegisterOnCpuAndGpu<CheckLookupsOp> kCheckLookups("KerasSparseCheckLookups",
-                                                        {"handles", "versions"});
+const RegisterOnCpuAndGpu<CheckLookupsOp> kCheckLookups("KerasSparseCheckLookups", {"handles"});
 
 }  // namespace keras_sparse
