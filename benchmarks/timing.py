@@ -179,19 +179,17 @@ def columns_of(peers, options):
 
 
 def table(result, peers, columns, yardstick=None):
-    """A Markdown table of medians, one of how far single steps spread, and one of how many times
-    those of a peer, the yardstick, the medians are.
+    """A Markdown table of medians, a sentence on how far single steps spread, and a table of how
+    many times those of a peer, the yardstick, the medians are.
     """
     head = ["ms a step", *columns]
     times = {
         peer.name: [result["times"][column].get(peer.name) for column in columns] for peer in peers
     }
     times = {name: cells for name, cells in times.items() if any(cells)}
-    parts = [
-        rows_of(head, times, lambda cell, _: f"{statistics.median(cell):.3g}"),
-        "Fastest step, 90th percentile, number of steps:",
-        rows_of(head, times, lambda cell, _: spread(cell)),
-    ]
+    parts = [rows_of(head, times, lambda cell, _: f"{statistics.median(cell):.3g}")]
+    if times:
+        parts.append(spread(cell for cells in times.values() for cell in cells if cell))
     if yardstick in times:
         base = times[yardstick]
         parts.append(f"As many times as {yardstick}:")
@@ -209,9 +207,13 @@ def rows_of(head, times, text_of):
     return markdown(head, rows)
 
 
-def spread(cell):
-    ordered = sorted(cell)
-    return f"{ordered[0]:.3g}, {ordered[int(0.9 * (len(ordered) - 1))]:.3g}, {len(ordered)}"
+def spread(cells):
+    """How far the 90th percentile of a peer's steps is from their median, over lists of times."""
+    ratios = [sorted(cell)[int(0.9 * (len(cell) - 1))] / statistics.median(cell) for cell in cells]
+    return (
+        f"The 90th percentile of steps is {statistics.median(ratios):.2f} times their median as a "
+        f"rule, and {max(ratios):.2f} times at most. `--json FILE` writes all times."
+    )
 
 
 def ratio(cell, base):
