@@ -23,7 +23,7 @@ from keras_sparse.native.gradients import pack_slices as pack_slices
 from keras_sparse.native.gradients import refuse_step as refuse_step
 from keras_sparse.native.gradients import unpack_slices as unpack_slices
 from keras_sparse.native.gradients import with_defaults as with_defaults
-from keras_sparse.native.lookup import check_lookups as check_lookups
+from keras_sparse.native.lookup import checked_lookups as checked_lookups
 from keras_sparse.native.lookup import COMBINERS as COMBINERS
 from keras_sparse.native.lookup import id_columns as id_columns
 from keras_sparse.native.lookup import lookup as lookup

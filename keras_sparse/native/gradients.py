@@ -210,8 +210,7 @@ def _apply(variables, ids, row_splits, weights, values, numbers, combiners, colu
 def check_updates(variables, ids):
     """Refuses an update with these ids that one of the tables would refuse.
 
-    It is for steps of several updates, of which none is to be made then: each table looks for its
-    rows once more.
+    It is for steps of several updates, of which none is to be made then.
 
     Args:
         variables: List of `EmbeddingVariable`, as for `apply_gradients`.

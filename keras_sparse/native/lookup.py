@@ -291,20 +291,20 @@ def _read(call):
         updated=updated,
         weighted=[i for i, is_weighted in enumerate(call.are_weighted) if is_weighted],
     )
-    if len(updated) == len(tables):
-        check_lookups(tables)
+    if len(updated) == len(tables) and "GPU" in handles[0].device:
+        # The lookup has not waited for the GPU to learn of wrong ids.
+        library.lib.keras_sparse_check_lookups(handles=handles, ids=call.ids)
     return list(read.rows)
 
 
-def check_lookups(tables):
-    """Raises the errors of wrong ids for which lookups on a GPU have not waited.
+def checked_lookups(tables):
+    """Returns what must have run before a step changes anything, so that no lookup of these tables
+    before it has had a wrong id: a list of ops, which is empty where that is known.
 
     Args:
         tables: List of `EmbeddingVariable`.
-
-    Returns:
-        List of what must have run before anything is changed; empty where it has run.
     """
     on_gpu = [table.native for table in tables if "GPU" in table.native.device]
-    check = library.lib.keras_sparse_check_lookups(handles=on_gpu) if on_gpu else None
-    return [] if check is None else [check]
+    if tf.executing_eagerly() or not on_gpu:
+        return []
+    return [library.lib.keras_sparse_check_lookups(handles=on_gpu, ids=[])]

@@ -264,3 +264,25 @@ def test_an_update_takes_the_gradient_of_each_lookup(lookups, num_gradients, inp
     (apply,) = [each for each in graph.get_operations() if each.type == "KerasSparseApply"]
     assert apply.get_attr("N") == num_gradients
     assert "KerasSparseMergeGradients" not in {each.op.type for each in apply.inputs}
+
+
+def merged_together(table):
+    """Gradients that one op has merged, of which one is this table's."""
+    _, bags = native.merge_gradients([IDS, IDS], [tf.ones((3, 1)), 2 * tf.ones((3, 1))])
+    return tf.IndexedSlices(tf.concat([bags[1], bags[1]], axis=0), tf.constant([3, 7, 3, 7]))
+
+
+def cut_elsewhere(table):
+    """Joined rows whose ids are joined of other pieces."""
+    values = tf.concat([tf.ones((3, 1)), 2 * tf.ones((1, 1))], axis=0)
+    return tf.IndexedSlices(values, tf.concat([IDS[:2], IDS[1:]], axis=0))
+
+
+@pytest.mark.parametrize("make", [merged_together, cut_elsewhere])
+def test_an_update_takes_joined_gradients_of_no_lookup_as_they_are(make):
+    optimizer = SGD(1.0)
+    optimizer.build([reference := make_table(), table := make_table()])
+    optimizer.apply([make(reference)], [reference])
+    tf.function(lambda: optimizer.apply([make(table)], [table]))()
+    np.testing.assert_array_equal(table.find([3, 7]).rows, reference.find([3, 7]).rows)
+    assert (table.find([3, 7]).rows != 0).all()

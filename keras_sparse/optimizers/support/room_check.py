@@ -44,8 +44,7 @@ def room_checks(steps, check_over_ranks=None):
     has_limit = any(each.variable.max_rows is not None for each in tables)
     # One optimizer has one update, which a table refuses for all.
     has_several = sum(bool(step.tables) for step in steps) > 1
-    in_graph = not tf.executing_eagerly()
-    lookups = native.check_lookups([each.variable for each in tables]) if in_graph else []
+    lookups = native.checked_lookups([each.variable for each in tables])
     if check_over_ranks is None and not has_limit and not has_several:
         return lookups
     rows = [each for step in steps for each in step.rows()]

@@ -63,15 +63,17 @@ def gradients_of_lookups(gradient):
     TensorFlow does not run the op that merges.
     """
     values, ids = _joined(gradient.values), _joined(gradient.ids)
+    if not len(values) == len(ids) > 1 or gradient.row_splits is not None:
+        return [gradient]
     parts = [
         _of_lookup(gradient.variable, *each, is_more=place > 0)
-        for place, each in enumerate(zip(ids, values, strict=False))
+        for place, each in enumerate(zip(ids, values, strict=True))
     ]
-    are_alike = len({each.values.dtype for each in parts}) == 1
-    is_joined = len(values) == len(ids) > 1 and gradient.row_splits is None
+    if None in parts or len({each.values.dtype for each in parts}) > 1:
+        return [gradient]
     # In memory, joined rows are as good as rows that the update joins.
     helps = any(each.combiner for each in parts) or "GPU" in gradient.variable.native.device
-    return parts if is_joined and are_alike and helps else [gradient]
+    return parts if helps else [gradient]
 
 
 def _joined(tensor):
@@ -83,9 +85,16 @@ def _joined(tensor):
 
 
 def _of_lookup(variable, ids, values, is_more):
+    """The gradient of a lookup in a graph; `None` if these tensors are not such a gradient."""
     op = values.op if tf.is_symbolic_tensor(values) else None
-    if op is None or op.type != "KerasSparseMergeGradients" or ids.op is not op:
-        return TableGradient(variable, ids, values, is_more=is_more)
+    if op is None or op.type != "KerasSparseMergeGradients":
+        # The gradient of a lookup has ids of its own: see `lookup_gradient`.
+        looked_up = ids.op.inputs[0] if ids.op.type == "Identity" else ids
+        if any(each.type == "KerasSparseLookup" for each in looked_up.consumers()):
+            return TableGradient(variable, ids, values, is_more=is_more)
+        return None
+    if ids.op is not op or op.get_attr("N") > 1:
+        return None
     ids, row_splits, weights, values = op.inputs  # `PooledSlices` merges those of one lookup
     columns = [*zip(op.get_attr("columns"), op.get_attr("widths"), strict=True)]
     return TableGradient(

@@ -4,7 +4,6 @@
 
 #include "ops/core/device/device.h"
 #include "ops/core/device/device_code.h"
-#include "ops/core/device/device_trace.h"
 
 #ifdef __CUDACC__
 #include <cuda.h>

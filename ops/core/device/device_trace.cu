@@ -26,6 +26,7 @@ struct Trace {
   Mutex enqueuing;  // of the scope whose events surround its work
   Mutex mutex;
   std::vector<Recorded> recorded GUARDED_BY(mutex);
+  int64_t number GUARDED_BY(mutex) = 0;  // of the trace
   // An event at a known time of the CPU's clock; null before the first work.
   cudaEvent_t origin GUARDED_BY(mutex) = nullptr;
   int64_t origin_time GUARDED_BY(mutex) = 0;
@@ -74,6 +75,7 @@ void TraceScope::Begin(const char* name, const void* kernel,
     trace.origin_time = Now();
   }
   place_ = trace.recorded.size();
+  number_ = trace.number;
   trace.recorded.push_back({name, kernel, bytes, Now()});
   if (has_work_) trace.recorded.back().begin = EventOn(stream_);
 }
@@ -81,7 +83,7 @@ void TraceScope::Begin(const char* name, const void* kernel,
 void TraceScope::End() NO_THREAD_SAFETY_ANALYSIS {
   Trace& trace = TheTrace();
   const MutexLock lock(trace.mutex);
-  if (place_ < trace.recorded.size()) {  // otherwise the trace has ended
+  if (number_ == trace.number) {  // otherwise the trace has ended
     Recorded& recorded = trace.recorded[place_];
     if (has_work_) recorded.end = EventOn(stream_);
     recorded.returned = Now();
@@ -105,10 +107,12 @@ std::vector<TracedWork> StopTrace() {
   };
   std::vector<TracedWork> works;
   for (const Recorded& each : trace.recorded) {
+    if (each.returned == 0) continue;  // still under way
     works.push_back({each.kernel == nullptr ? each.name : NameOf(each.kernel), each.bytes,
                      each.called, each.returned, time_of(each.begin), time_of(each.end)});
   }
   trace.recorded.clear();
+  ++trace.number;
   if (trace.origin != nullptr) (void)cudaEventDestroy(trace.origin);
   trace.origin = nullptr;
   return works;

@@ -51,7 +51,8 @@ class TraceScope {
 
   const bool has_work_ = false;
   void* const stream_ = nullptr;
-  size_t place_ = kNowhere;  // in the trace
+  size_t place_ = kNowhere;  // in the trace of this number
+  int64_t number_ = 0;
 };
 
 // Starts a trace of all threads of the process. The first work waits for its stream, by which the

@@ -45,7 +45,7 @@ struct SegmentsView {
 
 // Each kGradientsPerRun ids have two places. The sum of a segment has the second one of its first
 // id, because no other segment as long begins so near. The first place is for a run of a segment
-// that has begun before: see RowSegments::Make.
+// that has begun before: see FindRun.
 KERAS_SPARSE_HOST_DEVICE inline int64_t PlaceOfSum(int64_t segment_begin) {
   return 2 * (segment_begin / kGradientsPerRun) + 1;
 }

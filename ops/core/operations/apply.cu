@@ -68,7 +68,7 @@ class DeviceApplier {
   Executor* executor_;
   Device* device_;
   // Of each gradient of each request.
-  std::vector<DeviceIds> lists_;
+  std::vector<TableIds> lists_;
   std::vector<Bags> bags_;
   std::vector<IdChecks> checks_;
   // For each request: the ids without a row on the GPU; and their copies in host memory where the
@@ -110,7 +110,7 @@ Status DeviceApplier::FindRoomForAll() {
         missing_[r].size() <= state.limit.max_rows - state.tiers.num_rows();
     if (has_room_for_all && !state.limit.queue.expects_keys(state.version)) continue;
     std::vector<int64_t> ids;
-    for (const DeviceIds& list : lists_) {
+    for (const TableIds& list : lists_) {
       if (list.state == &state) KERAS_SPARSE_RETURN_IF_ERROR(AppendIds(list, device_, &ids));
     }
     KERAS_SPARSE_RETURN_IF_ERROR(FindRoom(&locks_[r], ids.data(), static_cast<int64_t>(ids.size()),
@@ -271,9 +271,7 @@ Status DeviceApplier::CreateAndUpdate(RowLookupResult* found) {
 
 Status DeviceApplier::Run() {
   KERAS_SPARSE_RETURN_IF_ERROR(CheckSteps(requests_, locks_));
-  std::vector<const TableState*> states;
-  for (size_t r = 0; r < requests_.size(); ++r) states.push_back(&locks_[r]);
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().check_lookups(states));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().check_lookups(lists_));
   RowLookupResult found;
   int64_t version = SumOfVersions();
   KERAS_SPARSE_RETURN_IF_ERROR(FindAndCheck(&found));
@@ -309,9 +307,13 @@ Status DeviceApplier::Run() {
 Status ApplyGradients(const std::vector<ApplyRequest>& requests, Executor* executor) {
   for (const ApplyRequest& request : requests) {
     KERAS_SPARSE_RETURN_IF_ERROR(CheckGradients(request));
+    Bags all;
     for (const OutputGradient& each : request.gradients) {
       KERAS_SPARSE_RETURN_IF_ERROR(each.bags.CheckSizes());
+      all.num_ids += each.bags.num_ids;
+      all.num_bags += each.bags.num_bags;
     }
+    KERAS_SPARSE_RETURN_IF_ERROR(all.CheckSizes());
   }
   Device* device = nullptr;
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(requests, &device));

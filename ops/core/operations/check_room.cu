@@ -16,13 +16,11 @@ Status ReadNewIds(const std::vector<StepIds>& tables, std::vector<std::vector<in
   KERAS_SPARSE_RETURN_IF_ERROR(DeviceOf(tables, &device));
   const DeviceScope scope(*device);
   const ReadLocks locks(TablesOf(tables));
-  std::vector<const TableState*> states;
-  std::vector<DeviceIds> lists;
+  std::vector<TableIds> lists;
   for (size_t t = 0; t < tables.size(); ++t) {
-    states.push_back(&locks[t]);
     for (const IdSpan& each : tables[t].lookups) lists.push_back({&locks[t], each.ids, each.n});
   }
-  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().check_lookups(states));
+  KERAS_SPARSE_RETURN_IF_ERROR(DeviceOperations::Get().check_lookups(lists));
   RowLookupResult found;
   std::vector<IdChecks> checks;
   KERAS_SPARSE_RETURN_IF_ERROR(RowLookupResult::FindUnlessKept(lists, device, &found));

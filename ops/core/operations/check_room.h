@@ -9,6 +9,7 @@
 #include "ops/core/base/executor.h"
 #include "ops/core/base/status.h"
 #include "ops/core/eviction/eviction_policy.h"
+#include "ops/core/operations/lookup.h"
 #include "ops/core/table/embedding_table.h"
 #include "ops/core/table/table_state.h"
 
@@ -21,18 +22,6 @@ namespace keras_sparse {
 // Returns Unimplemented for a static table. Returns FailedPrecondition if the policy needs ages
 // that the table does not keep.
 Status SetRowLimit(EmbeddingTable* table, int64_t max_rows, std::unique_ptr<EvictionPolicy> policy);
-
-// The ids of a lookup.
-struct IdSpan {
-  const int64_t* ids;  // (n) repeats allowed
-  int64_t n;
-};
-
-// The ids of all lookups of a table in a step, in the memory of the table.
-struct StepIds {
-  EmbeddingTable* table;
-  std::vector<IdSpan> lookups;
-};
 
 // Returns ResourceExhausted if an update with these ids would exceed the limit of a table. Changes
 // nothing.

@@ -8,10 +8,10 @@
 #include "ops/core/base/status.h"
 #include "ops/core/ids/bags_hash.h"
 #include "ops/core/operations/apply.h"
+#include "ops/core/operations/check_ids.h"
 #include "ops/core/operations/check_room.h"
 #include "ops/core/operations/lookup.h"
 #include "ops/core/operations/prefetch_records.h"
-#include "ops/core/table/table_state.h"
 
 namespace keras_sparse {
 
@@ -26,8 +26,8 @@ struct DeviceOperations {
   Status (*lookup_rows_from_host)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_rows_to_host)(const std::vector<LookupRequest>& requests) = nullptr;
   Status (*lookup_weights_gradient)(const std::vector<WeightsGradientRequest>& requests) = nullptr;
-  // The caller has locked the tables.
-  Status (*check_lookups)(const std::vector<const TableState*>& tables) = nullptr;
+  // For ids in the GPU's memory. The caller has locked the tables.
+  Status (*check_lookups)(const std::vector<TableIds>& lookups) = nullptr;
   Status (*apply_gradients)(const std::vector<ApplyRequest>& requests,
                             Executor* executor) = nullptr;
   // The ids of each table in a step, in host memory; none if all of its ids have rows. Returns the

@@ -274,13 +274,14 @@ Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor
                     });
 }
 
-Status CheckLookups(const std::vector<const EmbeddingTable*>& tables) {
-  const ReadLocks locks(tables);
-  std::vector<const TableState*> on_device;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    if (IsOnDevice(*tables[i])) on_device.push_back(&locks[i]);
+Status CheckLookups(const std::vector<StepIds>& tables) {
+  if (!AreOnDevice(tables)) return Status::Ok();
+  const ReadLocks locks(TablesOf(tables));
+  std::vector<TableIds> lookups;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    for (const IdSpan& each : tables[t].lookups) lookups.push_back({&locks[t], each.ids, each.n});
   }
-  return on_device.empty() ? Status::Ok() : DeviceOperations::Get().check_lookups(on_device);
+  return DeviceOperations::Get().check_lookups(lookups);
 }
 
 Status LookupRowsFromHost(const std::vector<LookupRequest>& requests, Executor* executor) {

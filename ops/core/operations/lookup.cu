@@ -21,7 +21,7 @@ namespace {
 
 // Finds the position of each id among the keys.
 //   found  (ids.num_ids) in the GPU's memory
-Status FindNumbers(const std::vector<int64_t>& keys, const DeviceIds& ids, Device* device,
+Status FindNumbers(const std::vector<int64_t>& keys, const TableIds& ids, Device* device,
                    uint32_t* found) {
   std::vector<uint32_t> numbers(keys.size());
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<uint32_t>(i);
@@ -42,7 +42,7 @@ Status FindNumbers(const std::vector<int64_t>& keys, const DeviceIds& ids, Devic
 class LowerTierReads {
  public:
   // Reads the rows of each list that was found. Empty if all rows are above.
-  static Status Read(const RowLookupResult& found, const std::vector<DeviceIds>& lists,
+  static Status Read(const RowLookupResult& found, const std::vector<TableIds>& lists,
                      Device* device, std::vector<LowerTierReads>* rows);
 
   // For IdRows; null if there are none.
@@ -53,14 +53,14 @@ class LowerTierReads {
 
  private:
   // Reads the rows of one list.
-  Status Read(const MissingIds& missing, const DeviceIds& ids, Device* device);
+  Status Read(const MissingIds& missing, const TableIds& ids, Device* device);
 
   DeviceArray<uint32_t> found_;
   DeviceArray<char> rows_;  // of the table's row type
   int64_t num_hits_ = 0;
 };
 
-Status LowerTierReads::Read(const RowLookupResult& found, const std::vector<DeviceIds>& lists,
+Status LowerTierReads::Read(const RowLookupResult& found, const std::vector<TableIds>& lists,
                             Device* device, std::vector<LowerTierReads>* rows) {
   rows->clear();
   rows->resize(lists.size());
@@ -77,7 +77,7 @@ Status LowerTierReads::Read(const RowLookupResult& found, const std::vector<Devi
   return Status::Ok();
 }
 
-Status LowerTierReads::Read(const MissingIds& missing, const DeviceIds& ids, Device* device) {
+Status LowerTierReads::Read(const MissingIds& missing, const TableIds& ids, Device* device) {
   if (missing.ids.empty()) return Status::Ok();
   const TableState& state = *ids.state;
   FetchedRecords fetched;
@@ -120,8 +120,8 @@ void CountLookup(const TableState& state, int64_t num_ids, int64_t num_cold,
 }
 
 template <typename Request>
-std::vector<DeviceIds> ListsOf(const std::vector<Request>& requests, const ReadLocks& locks) {
-  std::vector<DeviceIds> lists;
+std::vector<TableIds> ListsOf(const std::vector<Request>& requests, const ReadLocks& locks) {
+  std::vector<TableIds> lists;
   for (size_t r = 0; r < requests.size(); ++r) {
     lists.push_back({&locks[r], requests[r].ids, requests[r].bags.num_ids});
   }
@@ -198,7 +198,7 @@ class Reads {
   }
 
   Device* device_ = nullptr;
-  std::vector<DeviceIds> lists_;
+  std::vector<TableIds> lists_;
   RowLookupResult found_;
   std::vector<LowerTierReads> cold_;
   std::vector<DeviceArray<char>> moved_;  // of the tables' row types
@@ -228,19 +228,19 @@ Status LookupRows(const std::vector<LookupRequest>& requests) {
   });
 }
 
-Status CheckLookups(const std::vector<const TableState*>& tables) {
-  const DeviceScope scope(*tables[0]->options.storage.device);
+Status CheckLookups(const std::vector<TableIds>& lookups) {
   Status status;
-  for (const TableState* state : tables) {
-    HbmStore* store = state->tiers.hbm_store();
-    for (const CachedRowIndices& each : store->TakeUnchecked()) {
-      const TableOptions& options = state->options;
+  for (const TableIds& lookup : lookups) {
+    const TableOptions& options = lookup.state->options;
+    const DeviceScope scope(*options.storage.device);
+    HbmStore* store = lookup.state->tiers.hbm_store();
+    for (const CachedRowIndices& each : store->TakeUnchecked(lookup.ids, lookup.num_ids)) {
       IdChecks checks;
       const Status read = each.ReadChecks(options.storage.device.get(), &checks);
       const Status of_lookup =
           read.ok() ? checks.ToStatus(options.name, options.owned_keys()) : read;
       if (of_lookup.ok()) {
-        CountLookup(*state, each.num_ids, each.num_cold, checks);
+        CountLookup(*lookup.state, each.num_ids, each.num_cold, checks);
         continue;
       }
       store->ForgetKept();

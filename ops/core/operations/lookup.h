@@ -32,10 +32,22 @@ struct LookupRequest {
 // InvalidArgument for an id outside a static table; `rows` are undefined then.
 Status LookupRows(const std::vector<LookupRequest>& requests, Executor* executor);
 
-// Returns the errors of ids and bags that lookups of these tables on a GPU have not returned, as
-// they did not wait for it. Waits for these lookups, and for no later work. The update of their ids
+// The ids of a lookup.
+struct IdSpan {
+  const int64_t* ids;  // (n) repeats allowed
+  int64_t n;
+};
+
+// The ids of all lookups of a table in a step, in the memory of the table.
+struct StepIds {
+  EmbeddingTable* table;
+  std::vector<IdSpan> lookups;
+};
+
+// Returns the errors of ids and bags that lookups of these ids on a GPU have not returned, as they
+// did not wait for it. Waits for these lookups, and for no later work. The update of the ids
 // returns these errors as well, before it changes anything.
-Status CheckLookups(const std::vector<const EmbeddingTable*>& tables);
+Status CheckLookups(const std::vector<StepIds>& tables);
 
 // As LookupRows, with ids, bags and weights in host memory. The rows are written to the memory of
 // the tables, which must be the same for all, and can be read once this returns.

@@ -70,6 +70,7 @@ __global__ void WeightsGradientKernel(Requests<WeightsRequest> requests) {
     const BagIds ids = pools
                            ? BagIds{request.bags.row_splits[bag], request.bags.row_splits[bag + 1]}
                            : BagIds{bag, bag + 1};
+    if (pools && !ids.AreSound(request.bags, bag)) continue;  // which the lookup has refused
     for (int64_t at = ids.begin; at < ids.end; ++at) {
       const float dot = TileSum<kDotLanes>(request.read.table.dim, [&](int64_t column) {
         return reader.Read(request.read.found[at], at, column).at[0] *

@@ -41,7 +41,7 @@ Status Search::Begin(const std::vector<PrefetchIds>& lists, Device* device) {
         DeviceArray<int64_t>::Copy(device, lists[i].ids, lists[i].num_ids, &ids_[i]));
   }
   const ReadLocks locks(TablesOf(lists));
-  std::vector<DeviceIds> to_search;
+  std::vector<TableIds> to_search;
   std::vector<size_t> places;
   for (size_t i = 0; i < lists.size(); ++i) {
     const TierStack& tiers = locks[i].tiers;

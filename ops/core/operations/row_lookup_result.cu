@@ -52,23 +52,22 @@ MissingIds Counted(const std::vector<int64_t>& ids) {
 
 }  // namespace
 
-Status RowLookupResult::Find(const std::vector<DeviceIds>& lists, Device* device,
+Status RowLookupResult::Find(const std::vector<TableIds>& lists, Device* device,
                              RowLookupResult* found) {
   return Find(lists, std::vector<CachedRowIndices>(lists.size()), device, found);
 }
 
-Status RowLookupResult::FindUnlessKept(const std::vector<DeviceIds>& lists, Device* device,
+Status RowLookupResult::FindUnlessKept(const std::vector<TableIds>& lists, Device* device,
                                        RowLookupResult* found) {
   std::vector<CachedRowIndices> all;
-  for (const DeviceIds& list : lists) {
+  for (const TableIds& list : lists) {
     all.push_back(list.state->tiers.hbm_store()->cached_row_indices(list.ids, list.num_ids));
   }
   return Find(lists, std::move(all), device, found);
 }
 
-Status RowLookupResult::Find(const std::vector<DeviceIds>& lists,
-                             std::vector<CachedRowIndices> kept, Device* device,
-                             RowLookupResult* found) {
+Status RowLookupResult::Find(const std::vector<TableIds>& lists, std::vector<CachedRowIndices> kept,
+                             Device* device, RowLookupResult* found) {
   RowLookupResult made;
   made.device_ = device;
   made.lists_ = lists;
@@ -123,7 +122,7 @@ Status RowLookupResult::CopyChecks(std::shared_ptr<const HostCopy>* checks) cons
 }
 
 void RowLookupResult::Keep(size_t list, const Bags& bags, CachedRowIndices kept) const {
-  const DeviceIds& of = lists_[list];
+  const TableIds& of = lists_[list];
   kept.ids = of.ids;
   kept.num_ids = of.num_ids;
   kept.row_splits = bags.combiner == Combiner::kNone ? nullptr : bags.row_splits;

@@ -15,20 +15,14 @@
 #include "ops/core/ids/cached_row_indices.h"
 #include "ops/core/ids/id_checks.h"
 #include "ops/core/ids/missing_keys.h"
+#include "ops/core/operations/check_ids.h"
 #include "ops/core/operations/find_rows.h"
 #include "ops/core/table/table_state.h"
 
 namespace keras_sparse::cuda_impl {
 
-// The ids of an op for one table.
-struct DeviceIds {
-  const TableState* state;
-  const int64_t* ids;  // (num_ids) in the GPU's memory
-  int64_t num_ids;
-};
-
 // Copies the ids behind those that are there. Waits for the device.
-inline Status AppendIds(const DeviceIds& list, Device* device, std::vector<int64_t>* ids) {
+inline Status AppendIds(const TableIds& list, Device* device, std::vector<int64_t>* ids) {
   const size_t before = ids->size();
   ids->resize(before + static_cast<size_t>(list.num_ids));
   return device->CopyToHost(list.ids, list.num_ids * static_cast<int64_t>(sizeof(int64_t)),
@@ -67,11 +61,10 @@ class RowLookupResult {
   // Enqueues work on the device to find the rows of all ids. Returns ResourceExhausted if rows of a
   // table wait for room in its memory.
   // REQUIRES: all tables are in this device's memory
-  static Status Find(const std::vector<DeviceIds>& lists, Device* device, RowLookupResult* found);
+  static Status Find(const std::vector<TableIds>& lists, Device* device, RowLookupResult* found);
 
-  // As Find, for an update: uses the row indices that a lookup of its ids has cached, and leaves
-  // them there.
-  static Status FindUnlessKept(const std::vector<DeviceIds>& lists, Device* device,
+  // As Find, but uses the row indices that lookups of these ids have cached, and leaves them there.
+  static Status FindUnlessKept(const std::vector<TableIds>& lists, Device* device,
                                RowLookupResult* found);
   // Enqueues work on the device to check the bags of each list, except lists that the lookup has
   // checked.
@@ -104,18 +97,18 @@ class RowLookupResult {
 
  private:
   //   kept  one per list; without an owner if the rows must be found
-  static Status Find(const std::vector<DeviceIds>& lists, std::vector<CachedRowIndices> kept,
+  static Status Find(const std::vector<TableIds>& lists, std::vector<CachedRowIndices> kept,
                      Device* device, RowLookupResult* found);
   bool IsKept(size_t list) const { return kept_[list].has_rows(); }
   int64_t checks_bytes() const { return static_cast<int64_t>(lists_.size() * sizeof(IdChecks)); }
 
   Device* device_ = nullptr;
-  std::vector<DeviceIds> lists_;
+  std::vector<TableIds> lists_;
   std::vector<CachedRowIndices> kept_;  // one per list, as in Find
   std::vector<FindRequest> requests_;
   std::shared_ptr<const DeviceArray<uint32_t>> rows_;  // of lists that are not cached
   bool has_to_wait_ = false;                           // for the device, to read the checks
-  ArraysOnDevice arrays_;  // the two that follow
+  ArraysOnDevice arrays_;                              // the two that follow
   IdChecks* checks_ = nullptr;
   uint32_t* any_refused_ = nullptr;
 };

@@ -42,7 +42,7 @@ static absl::Status ComputeCheckRoom(tf::OpKernelContext* ctx, const TableList& 
   TF_RETURN_IF_ERROR(ctx->allocate_output(0, {}, &refusal));
   TfExecutor executor(ctx);
   const Status status = CheckRooms(StepIdsOf(tables, ids), &executor);
-  if (status.code() != StatusCode::kResourceExhausted) return ToTf(status);
+  if (status.ok() || status.code() == StatusCode::kInvalidArgument) return ToTf(status);
   refusal->scalar<tf::tstring>()() = status.message();
   return absl::OkStatus();
 }
@@ -92,10 +92,13 @@ const RegisterOnCpuAndGpu<TablesOp<ComputeCheckUpdate>> kCheckUpdate("KerasSpars
                                                                      {"handles"});
 
 // KerasSparseCheckLookups: returns the errors of the ids of lookups on a GPU, for which these have
-// not waited. The op waits in a thread of its own, while others queue the rest of the step.
+// not waited. The op waits in one thread of TensorFlow's, while others queue the rest of the step.
+// Without ids it comes after all such ops of these tables.
 REGISTER_OP("KerasSparseCheckLookups")
     .Attr("N: int >= 1")
+    .Attr("num_ids: int >= 0")
     .Input("handles: N * resource")
+    .Input("ids: num_ids * int64")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs);
 
@@ -107,10 +110,12 @@ class CheckLookupsOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     TableList tables;
+    tf::OpInputList ids;
     OP_REQUIRES_OK(ctx, tables.Read(ctx));
-    std::vector<const EmbeddingTable*> all;
-    for (size_t i = 0; i < tables.size(); ++i) all.push_back(tables[i]);
-    OP_REQUIRES_OK(ctx, ToTf(CheckLookups(all)));
+    OP_REQUIRES_OK(ctx, ctx->input_list("ids", &ids));
+    OP_REQUIRES(ctx, ids.size() == 0 || ids.size() == static_cast<int>(tables.size()),
+                InvalidInput("`ids` must be those of each table, or none"));
+    OP_REQUIRES_OK(ctx, ToTf(CheckLookups(StepIdsOf(tables, ids))));
   }
 };
 

@@ -228,15 +228,18 @@ CachedRowIndices HbmStore::cached_row_indices(const int64_t* ids, int64_t num_id
   return {};
 }
 
-std::vector<CachedRowIndices> HbmStore::TakeUnchecked() {
+std::vector<CachedRowIndices> HbmStore::TakeUnchecked(const int64_t* ids, int64_t num_ids) {
   const DeviceScope scope(*device_);
   const MutexLock lock(mutex_);
   std::vector<CachedRowIndices> unchecked;
   for (CachedRowIndices& each : kept_) {
-    if (!std::exchange(each.is_checked, true)) unchecked.push_back(each);
+    if (each.is_checked || each.ids != ids || each.num_ids != num_ids) continue;
+    each.is_checked = true;
+    unchecked.push_back(each);
   }
-  kept_.erase(std::remove_if(kept_.begin(), kept_.end(),
-                             [](const CachedRowIndices& each) { return !each.has_rows(); }),
+  kept_.erase(std::remove_if(
+                  kept_.begin(), kept_.end(),
+                  [](const CachedRowIndices& each) { return each.is_checked && !each.has_rows(); }),
               kept_.end());
   return unchecked;
 }

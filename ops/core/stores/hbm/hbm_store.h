@@ -95,8 +95,8 @@ class HbmStore : public RowStore {
   void ForgetKept();
   // Returns those of these ids; without an owner if there are none.
   CachedRowIndices cached_row_indices(const int64_t* ids, int64_t num_ids) const;
-  // Returns all that nobody has checked, and counts them as checked.
-  std::vector<CachedRowIndices> TakeUnchecked();
+  // Returns those of these ids that nobody has checked, and counts them as checked.
+  std::vector<CachedRowIndices> TakeUnchecked(const int64_t* ids, int64_t num_ids);
 
   // A store over lower tiers tracks which rows are the coldest. As in CacheStrategy, all rows of an
   // update are used at the same time.

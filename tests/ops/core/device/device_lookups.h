@@ -106,7 +106,7 @@ inline Status LookupOnDevice(EmbeddingTable* table, const std::vector<int64_t>& 
   LookupRequest request = {table, copied->ids, bags_there, output.data()};
   request.ids_owner = copied;
   KERAS_SPARSE_RETURN_IF_ERROR(LookupRows({request}, executor));
-  KERAS_SPARSE_RETURN_IF_ERROR(CheckLookups({table}));
+  KERAS_SPARSE_RETURN_IF_ERROR(CheckLookups({{table, {{copied->ids, bags.num_ids}}}}));
   return output.Read(rows);
 }
 

@@ -211,30 +211,33 @@ TEST(CachedRowIndices, AreLetGoWithTheirStep) {
   }
 }
 
-// The lookup has not waited to learn of the id. Whatever comes next says it, once.
+// The lookup has not waited to learn of the id. The check or the update of its ids says it, and no
+// update of others.
 TEST(CachedRowIndices, SayWhatTheirLookupRefuses) {
   const std::vector<int64_t> ids = {1, kRows, 3};
+  const std::vector<float> grads = RandomFloats(3 * kDim, 2);
   for (const bool has_check : {true, false}) {
     for (const bool loses_rows : {true, false}) {
       const Twins tables(Options(kRows, kDim));
-      const auto before = ExportAll(*tables.on_gpu());
+      EmbeddingTable* table = tables.on_gpu();
       const auto lists = std::make_shared<BagsOnDevice>(DeviceOf(tables), ids, NoBags(ids));
-      ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), lists)));
-      if (loses_rows) {
-        for (const int64_t id : {5, 6, 7, 8}) {
-          const auto others = std::make_shared<BagsOnDevice>(DeviceOf(tables), Range(id, id + 1),
-                                                             NoBags(Range(id, id + 1)));
-          ASSERT_TRUE(IsOk(LookUpAndKeep(tables.on_gpu(), others)));
-        }
-      }
-      const auto say = [&] {
-        if (has_check) return CheckLookups({tables.on_gpu()});
-        return Apply(tables.on_gpu(), {0.1f}, {2}, RandomFloats(kDim, 1));
+      ASSERT_TRUE(IsOk(LookUpAndKeep(table, lists)));
+      if (loses_rows) tables.Update({2}, 1);
+      const auto before = ExportAll(*table);
+      const auto check = [&] { return CheckLookups({{table, {{lists->ids(), 3}}}}); };
+      const auto update = [&] {
+        DeviceCopies copies(*table);
+        ApplyRequest request = Request(table, ids, NoBags(ids), grads, {0.1f});
+        request.gradients[0].ids = lists->ids();
+        request.gradients[0].grads.data = copies.Of(grads.data(), 3 * kDim);
+        return ApplyGradients({request}, Inline());
       };
-      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 90", say()));
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 90",
+                            has_check ? check() : update()));
       EXPECT_EQ(lists.use_count(), 1);
-      EXPECT_EQ(ExportAll(*tables.on_gpu()), before);
-      EXPECT_TRUE(IsOk(say()));
+      EXPECT_TRUE(IsOk(check()));  // which has been said
+      EXPECT_TRUE(FailsWith(StatusCode::kInvalidArgument, "Received: ids[1] = 90", update()));
+      EXPECT_EQ(ExportAll(*table), before);
     }
   }
 }
