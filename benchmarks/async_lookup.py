@@ -279,6 +279,11 @@ def predicted_ms(alone_ms, misses, bus):
     return alone_ms + sum(misses * RECORD_BYTES / rate / 1e6 for rate in bus)
 
 
+def median_of(turns):
+    """The median of the times of all turns."""
+    return statistics.median(time for times, _ in turns for time in times)
+
+
 def prediction(case, share, turns, alone, options):
     """Returns text: what the miss curve predicts of a case with tiers, beside what was measured.
 
@@ -292,10 +297,10 @@ def prediction(case, share, turns, alone, options):
     text = f"{case}: {misses:,.0f} rows a step miss by the curve, {promoted:,.0f} did."
     if not options.on_gpu or not all(options.bus):
         return text
-    alone_ms = statistics.median(joined(alone["off"]))
+    alone_ms = median_of(alone["off"])
     ms = predicted_ms(alone_ms, misses, options.bus)
     times = {"predicted, of their records up and down": ms}
-    times |= {way: statistics.median(joined(turns[way])) for way in MODES}
+    times |= {way: median_of(turns[way]) for way in MODES}
     of_alone = (f"{way} {each:.3g} ({each / alone_ms:.2f})" for way, each in times.items())
     return (
         f"{text} A step in ms, and to that with all on the GPU, {alone_ms:.3g}: "

@@ -1,3 +1,4 @@
+import argparse
 import collections
 import itertools
 
@@ -31,3 +32,13 @@ def test_missed_records_cross_the_bus_twice():
     bytes_moved = 1000 * async_lookup.RECORD_BYTES
     expected = 5 + bytes_moved / 50e6 + bytes_moved / 25e6
     assert async_lookup.predicted_ms(5, 1000, (50, 25)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("on_gpu", "bus"), [(True, (50, 25)), (True, (0, 0)), (False, (50, 25))])
+def test_a_prediction_is_beside_what_was_measured(on_gpu, bus):
+    ids = np.random.default_rng(3).integers(0, 1000, (30, 100))
+    options = argparse.Namespace(ids=ids, keys=1000, on_gpu=on_gpu, bus=bus)
+    turns = {way: [([6.0, 8.0, 7.0], {"promoted": 90})] for way in async_lookup.MODES}
+    text = async_lookup.prediction("a tenth", 0.1, turns, {"off": [([2.0], {})]}, options)
+    assert "rows a step miss by the curve, 90 did" in text
+    assert ("off 7 (3.50)" in text) == (on_gpu and bus[0] > 0)
