@@ -236,6 +236,7 @@ Status GradientApplier::Run() {
 
 Status GradientApplier::UpdateRows(const std::vector<FetchedRecords>& fetched) const {
   std::vector<IdList> lists;
+  lists.reserve(requests_.size());
   for (size_t r = 0; r < requests_.size(); ++r) {
     lists.push_back({gradients_[r].ids, gradients_[r].bags.num_ids, locks_[r].max_partition_bits(),
                      sources_[r].names()});
