@@ -18,7 +18,7 @@ NUM_BATCHES = 4
 
 
 class Counts(ctypes.Structure):
-    """What the CPU has asked of the emulated GPU: `Counts` of `emulated_device.h`."""
+    """The CPU's requests to the emulated GPU: `Counts` of `emulated_device.h`."""
 
     _fields_ = [
         (name, ctypes.c_int64)

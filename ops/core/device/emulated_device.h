@@ -43,7 +43,7 @@ struct Options {
 };
 Options& options();
 
-// What the CPU has asked of the GPU so far. A call of CUB is one launch.
+// Counts the CPU's requests to the GPU so far. A call of CUB is one launch.
 struct Counts {
   int64_t launches = 0;
   int64_t copies_to_device = 0;

@@ -14,7 +14,7 @@ namespace keras_sparse {
 
 struct ApplyRequest {
   EmbeddingTable* table;
-  // Of the table's lookups, in their order: at least one, all with gradients of one type. Ids may
+  // One for each of the table's lookups, in their order, all of one type; at least one. Ids may
   // repeat within bags, and within and across lookups.
   std::vector<OutputGradient> gradients;
   int64_t rule_generation;     // returned by SetRule; the slots must still be this rule's
