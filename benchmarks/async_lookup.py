@@ -288,8 +288,8 @@ def prediction(case, share, turns, alone, options):
     """Returns text: what the miss curve predicts of a case with tiers, beside what was measured.
 
     Args:
-        share: Float. Of the keys, in the first tier.
-        turns: Of the case, by the way.
+        share: Float. The first tier's part of the keys.
+        turns: The case's turns, by way of lookup.
         alone: Turns with all rows in the first tier, by the way.
     """
     misses = misses_a_step(options.ids, int(options.keys * share), FOLLOWED)

@@ -1,4 +1,4 @@
-"""What benchmarks trace of a step of tables in a GPU's memory. Run by run_on_gpu.py."""
+"""Tests the trace of a step of tables in a GPU's memory. Run by run_on_gpu.py."""
 
 import json
 import os

@@ -89,8 +89,8 @@ class HbmStore : public RowStore {
   virtual Status Create(const int64_t* keys, int64_t n, DeviceArray<uint32_t>* rows) = 0;
 
   // Caches the row indices of a lookup. They are dropped when a row is created or erased, or when
-  // an update has been made: it may use those of several lookups. Those of the earliest lookup are
-  // dropped if kMostKeptLookups keep theirs. Checks that nobody has read stay.
+  // an update has been made: it may use those of several lookups. The store drops those of the
+  // earliest lookup if kMostKeptLookups keep theirs. Checks that nobody has read stay.
   void Keep(CachedRowIndices rows);
   void ForgetKept();
   // Returns those of these ids; without an owner if there are none.

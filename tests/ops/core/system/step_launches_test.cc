@@ -1,5 +1,5 @@
-// What the CPU asks of the GPU in a step: as much for many tables as for a few, and it waits for no
-// work but the lookup's.
+// In a step, the CPU asks as much of the GPU for many tables as for a few, and waits for no work
+// but the lookup's.
 #include "tests/ops/core/device/device_lookups.h"
 #include "tests/ops/core/device/device_testing.h"
 #include "tests/ops/core/support/table_testing.h"
